@@ -1,0 +1,293 @@
+// cli.go owns the command line: one struct per command, with defaults and help in one
+// place. An environment variable sets a default, a flag always wins. It must not know
+// the insides of any server.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+const (
+	defaultDatabase = "revisor.db"
+	defaultTarget   = "http://127.0.0.1:18080"
+	defaultGateway  = "http://127.0.0.1:18082"
+)
+
+// commandLine is all commands. The tag "variable" names the environment variable that
+// sets a flag's default, "milliseconds" one that holds a number of milliseconds.
+type commandLine struct {
+	Serve      serveCommand      `cmd:"" default:"withargs" help:"Run servers. This is the default command."`
+	Credential credentialCommand `cmd:"" help:"Add, list and revoke the credentials in a database."`
+	Version    kong.VersionFlag  `help:"Print the version and exit."`
+}
+
+type serveCommand struct {
+	As            []string       `placeholder:"ROLE,…" variable:"REVISOR_AS" help:"Roles to run: revisor, lab, gateway (default revisor)."`
+	Demo          bool           `variable:"REVISOR_DEMO" help:"Run all three servers with practice credentials and services, on a throw-away database unless --db names one."`
+	DB            string         `name:"db" placeholder:"FILE" variable:"REVISOR_DB" help:"Database file (default revisor.db; with --demo a temporary one)."`
+	Listen        string         `default:"127.0.0.1:18080" variable:"REVISOR_LISTEN" help:"Address of revisor."`
+	LabListen     string         `default:"127.0.0.1:18081" variable:"REVISOR_LAB_LISTEN" help:"Address of the lab."`
+	GatewayListen string         `default:"127.0.0.1:18082" variable:"REVISOR_GATEWAY_LISTEN" help:"Address of the gateway."`
+	Target        string         `placeholder:"URL" variable:"REVISOR_TARGET" help:"Where the gateway forwards to (default the revisor of this process, else http://127.0.0.1:18080)."`
+	Allow         []string       `placeholder:"DEST,…" variable:"REVISOR_DESTINOS" help:"Private destinations that may be checked: ip:port, [ip6]:port, an address alone, or a CIDR block (default none; with --demo the lab)."`
+	KeyTTL        time.Duration  `default:"24h" milliseconds:"REVISOR_VIGENCIA_MS" help:"Lifetime of a key, from its first use."`
+	InFlight      string         `default:"reject" enum:"reject,wait" variable:"REVISOR_IN_FLIGHT" help:"What a request meets whose original still runs: reject (409) or wait (10 s)."`
+	SaveDelay     *time.Duration `variable:"REVISOR_SAVE_DELAY" placeholder:"TIME" help:"Pretended work of a registration (default 0s; with --demo 500ms)."`
+	QueueDelay    *time.Duration `variable:"REVISOR_QUEUE_DELAY" placeholder:"TIME" help:"Pretended queue before a revision starts (default 0s; with --demo 1s)."`
+	Simulate      bool           `default:"true" negatable:"" variable:"REVISOR_SIMULATE" help:"Let the gateway obey X-Simular."`
+	Log           string         `default:"text" enum:"text,json" variable:"REVISOR_LOG" help:"Form of the log on standard error: text or json."`
+}
+
+// defaultAddresses are the roles in the order in which they are run.
+func (c *serveCommand) addresses() []roleAddress {
+	return []roleAddress{{"revisor", c.Listen}, {"lab", c.LabListen}, {"gateway", c.GatewayListen}}
+}
+
+// Validate finds what cannot be meant.
+func (c *serveCommand) Validate() error {
+	asked := map[string]bool{}
+	for _, name := range c.As {
+		known := false
+		for _, ra := range c.addresses() {
+			known = known || ra.role == name
+		}
+		if !known {
+			return fmt.Errorf("--as: %q is none of revisor, lab, gateway", name)
+		}
+		asked[name] = true
+	}
+	if c.Demo && len(asked) != 0 && len(asked) != len(c.addresses()) {
+		return errors.New("--demo runs all three roles: leave --as out")
+	}
+	if c.KeyTTL <= 0 {
+		return errors.New("--key-ttl: a key must live longer than nothing")
+	}
+	for name, delay := range map[string]*time.Duration{"--save-delay": c.SaveDelay, "--queue-delay": c.QueueDelay} {
+		if delay != nil && (*delay < 0 || *delay >= workTime) {
+			return fmt.Errorf("%s: must be from 0 to less than %v", name, workTime)
+		}
+	}
+	return nil
+}
+
+// Run runs the roles.
+func (c *serveCommand) Run(p *process) error {
+	o := serveOptions{
+		demo: c.Demo, database: c.DB, target: c.Target, allow: c.Allow,
+		keyTTL: c.KeyTTL, wait: c.InFlight == "wait", simulate: c.Simulate, logFormat: c.Log,
+	}
+	if c.Demo {
+		o.saveDelay, o.queueDelay = demoSaveDelay, demoQueueDelay
+	} else if o.database == "" {
+		o.database = defaultDatabase
+	}
+	if c.SaveDelay != nil {
+		o.saveDelay = *c.SaveDelay
+	}
+	if c.QueueDelay != nil {
+		o.queueDelay = *c.QueueDelay
+	}
+	asked := "," + strings.Join(c.As, ",") + ","
+	if len(c.As) == 0 {
+		asked = ",revisor,"
+	}
+	for _, ra := range c.addresses() {
+		if c.Demo || strings.Contains(asked, ","+ra.role+",") {
+			o.roles = append(o.roles, ra)
+		}
+	}
+	return p.serve(o)
+}
+
+type credentialCommand struct {
+	Add    credentialAdd    `cmd:"" help:"Make a credential and print its token, once."`
+	List   credentialList   `cmd:"" help:"List the credentials, revoked ones included."`
+	Revoke credentialRevoke `cmd:"" help:"End a credential. A running server obeys within a second."`
+}
+
+// databaseFlag is the flag of the commands that open the database.
+type databaseFlag struct {
+	DB string `name:"db" default:"revisor.db" variable:"REVISOR_DB" placeholder:"FILE" help:"Database file."`
+}
+
+type credentialAdd struct {
+	Name string `arg:"" help:"Its name; never used again, not after a revocation either."`
+	Team string `required:"" placeholder:"TEAM" help:"Its team: a, b, … or '*' for an admin."`
+	Role string `required:"" enum:"reader,writer,admin" placeholder:"ROLE" help:"reader, writer or admin."`
+	databaseFlag
+}
+
+// Run makes the credential. Its token is the only thing on standard output.
+func (c *credentialAdd) Run(p *process) error {
+	cred, token, err := newCredential(c.Name, c.Team, c.Role, p.now())
+	if err != nil {
+		return &usageError{err}
+	}
+	return p.withStore(c.DB, func(s *store) error {
+		var taken bool
+		err := s.write(p.ctx, func(t *tx) (err error) {
+			taken, err = t.insertCredential(cred)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if taken {
+			return fmt.Errorf("ya hubo una credencial con el nombre %q", c.Name)
+		}
+		fmt.Fprintf(p.stderr, "Credencial %s (equipo %s, rol %s). Este es su secreto; no se volverá a mostrar:\n", cred.name, cred.team, cred.role)
+		fmt.Fprintln(p.stdout, token)
+		return nil
+	})
+}
+
+type credentialList struct {
+	databaseFlag
+}
+
+// Run prints a table. No token is in it: none is kept.
+func (c *credentialList) Run(p *process) error {
+	return p.withExistingStore(c.DB, func(s *store) error {
+		all, err := s.credentials()
+		if err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "NOMBRE\tEQUIPO\tROL\tCREADA\tESTADO")
+		for _, cred := range all {
+			state := "vigente"
+			if cred.revoked {
+				state = "revocada"
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cred.name, cred.team, cred.role, wireTime(cred.created), state)
+		}
+		return table.Flush()
+	})
+}
+
+type credentialRevoke struct {
+	Name string `arg:"" help:"Its name."`
+	databaseFlag
+}
+
+// Run revokes the credential.
+func (c *credentialRevoke) Run(p *process) error {
+	return p.withExistingStore(c.DB, func(s *store) error {
+		var done bool
+		err := s.write(p.ctx, func(t *tx) (err error) {
+			done, err = t.revokeCredential(c.Name, p.now())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if !done {
+			return fmt.Errorf("no hay ninguna credencial vigente con el nombre %q", c.Name)
+		}
+		fmt.Fprintf(p.stdout, "Credencial %s revocada.\n", c.Name)
+		return nil
+	})
+}
+
+// withStore opens the database, making it if need be, for the time of do.
+func (p *process) withStore(path string, do func(*store) error) error {
+	s, err := openStore(path, newTag)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(s), s.close())
+}
+
+// withExistingStore does not make a database where there is none: a mistyped name
+// deserves an answer.
+func (p *process) withExistingStore(path string, do func(*store) error) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no existe la base de datos %s", path)
+	}
+	return p.withStore(path, do)
+}
+
+// parseCommandLine finds the command to run, with its flags set. It is nil when --help
+// or --version said all there was to say.
+func parseCommandLine(args []string, p *process) (func(*process) error, error) {
+	var line commandLine
+	ended := false
+	parser, err := kong.New(&line,
+		kong.Name("revisor"),
+		kong.Description("A service monitor that shows, and proves, that an HTTP operation can be repeated without doing its effect twice."),
+		kong.Vars{"version": version()},
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(func(int) { ended = true }),
+		kong.Resolvers(kong.ResolverFunc(p.fromVariable)),
+		kong.ValueFormatter(helpWithVariable),
+		kong.Help(helpWithServe),
+	)
+	if err != nil {
+		return nil, err
+	}
+	ctx, err := parser.Parse(args)
+	if ended {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return func(p *process) error { return ctx.Run(p) }, nil
+}
+
+// fromVariable finds a flag's value in the environment, when the flag was not given.
+func (p *process) fromVariable(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if name := flag.Tag.Get("variable"); name != "" {
+		if value := p.getenv(name); value != "" {
+			return value, nil
+		}
+	}
+	name := flag.Tag.Get("milliseconds")
+	value := p.getenv(name)
+	if name == "" || value == "" {
+		return nil, nil
+	}
+	ms, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || ms > int64(1<<63-1)/int64(time.Millisecond) {
+		return nil, fmt.Errorf("%s: %q is no number of milliseconds", name, value)
+	}
+	return (time.Duration(ms) * time.Millisecond).String(), nil
+}
+
+// helpWithVariable adds to a flag's help the variable that sets its default.
+func helpWithVariable(value *kong.Value) string {
+	help := value.Help
+	if name := value.Tag.Get("variable"); name != "" {
+		return help + " [$" + name + "]"
+	}
+	if name := value.Tag.Get("milliseconds"); name != "" {
+		return help + " [$" + name + ", in milliseconds]"
+	}
+	return help
+}
+
+// helpWithServe prints, for the program as a whole, the default command's flags too.
+func helpWithServe(options kong.HelpOptions, ctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return err
+	}
+	if ctx.Selected() != nil {
+		return nil
+	}
+	serve, err := kong.Trace(ctx.Kong, []string{"serve"})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(ctx.Stdout)
+	return kong.DefaultHelpPrinter(options, serve)
+}

@@ -1,0 +1,236 @@
+// helpers_test.go owns the bench that the contract's tests share: a whole revisor on a
+// temporary file, behind a real listener, with a clock and a resolver that the test
+// holds.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fakeClock is a clock that moves when told to.
+type fakeClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newFakeClock() *fakeClock {
+	return &fakeClock{now: time.Date(2026, 10, 21, 22, 26, 31, 0, time.UTC)}
+}
+
+func (c *fakeClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *fakeClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// syncBuffer collects a log that several goroutines write.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// benchOptions is what a test may want otherwise.
+type benchOptions struct {
+	path       string // of the database; "" for a new one
+	ttl        time.Duration
+	wait       bool
+	saveDelay  time.Duration
+	queueDelay time.Duration
+	resolve    func(ctx context.Context, host string) ([]netip.Addr, error)
+	allow      []string
+}
+
+// bench is a running revisor.
+type bench struct {
+	t      *testing.T
+	url    string // of the API, without a slash at the end
+	lab    string // host:port of a lab that may be checked
+	store  *store
+	engine *engine
+	clock  *fakeClock
+	log    *syncBuffer
+	stop   func() // ends it as a signal would; safe to call twice
+}
+
+// newBench starts a revisor with the practice credentials and no services. Names
+// resolve to nothing unless resolve says otherwise; the lab's address is allowed.
+func newBench(t *testing.T, o benchOptions) *bench {
+	t.Helper()
+	b := &bench{t: t, clock: newFakeClock(), log: &syncBuffer{}}
+	log := slog.New(slog.NewTextHandler(b.log, nil))
+	labListener := testListener(t)
+	b.lab = labListener.Addr().String()
+	if o.path == "" {
+		o.path = filepath.Join(t.TempDir(), "revisor.db")
+	}
+	if o.ttl == 0 {
+		o.ttl = 24 * time.Hour
+	}
+	if o.resolve == nil {
+		o.resolve = func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
+	}
+	st, err := openStore(o.path, newTag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow, err := parseAllowed(append(o.allow, b.lab))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dests := newDestinations(allow, o.resolve)
+	check := newChecker(dests, time.Now, func() float64 { return 0 }, pause)
+	queue := newRevisionQueue(st, check, o.queueDelay, time.Now, pause, log)
+	b.store = st
+	b.engine = newEngine(engineConfig{store: st, now: b.clock.Now, log: log, ttl: o.ttl, wait: o.wait})
+	if err := queue.start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	listener := testListener(t)
+	b.url = "http://" + listener.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	sites := []site{
+		{role: "revisor", listener: listener, handler: newServer(serverConfig{
+			store: st, engine: b.engine, checker: check, queue: queue, destinations: dests,
+			now: b.clock.Now, log: log, practice: practiceCredentials(), saveDelay: o.saveDelay,
+		})},
+		{role: "lab", listener: labListener, handler: newLab(log), base: ctx},
+	}
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, log, sites, queue.drain) }()
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		if err := st.close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	t.Cleanup(b.stop)
+	return b
+}
+
+func testListener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// response is an answer read whole.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// call makes one request, on a connection of its own. Headers come as "Name: value";
+// as is the practice credential, "" for none. A body makes it application/json unless
+// a header says otherwise ("Content-Type:" alone leaves it out).
+func (b *bench) call(method, path, as, body string, headers ...string) response {
+	b.t.Helper()
+	resp, err := b.try(context.Background(), method, path, as, body, headers...)
+	if err != nil {
+		b.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return resp
+}
+
+// try is call for requests that may get no answer.
+func (b *bench) try(ctx context.Context, method, path, as, body string, headers ...string) (response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, b.url+path, strings.NewReader(body))
+	if err != nil {
+		return response{}, err
+	}
+	req.GetBody = nil // one request on the wire, whatever happens
+	if as != "" {
+		req.Header.Set("Authorization", "Bearer "+as)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ":")
+		if strings.EqualFold(name, "Content-Type") {
+			req.Header.Del("Content-Type")
+		}
+		if value = strings.TrimSpace(value); value != "" {
+			req.Header.Add(name, value)
+		}
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return response{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return response{resp.StatusCode, resp.Header, string(text)}, err
+}
+
+// member reads a member of a JSON answer, nil when there is none.
+func (r response) member(name string) any {
+	var object map[string]any
+	json.Unmarshal([]byte(r.body), &object)
+	return object[name]
+}
+
+// problem is the slug of a problem, "about:blank", or "" when it is none.
+func (r response) problem() string {
+	if r.header.Get("Content-Type") != "application/problem+json" {
+		return ""
+	}
+	typ, _ := r.member("type").(string)
+	return strings.TrimPrefix(typ, problemBase)
+}
+
+// service is the body of a registration of name, at the lab.
+func (b *bench) service(name string) string {
+	return `{"nombre":"` + name + `","url":"http://` + b.lab + `/codigo/200"}`
+}
+
+// eventually polls until done says so, and fails the test after a while.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !done() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never happened: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond) // polling, with a deadline
+	}
+}

@@ -1,0 +1,439 @@
+// idempotency.go owns the engine of the Idempotency-Key: key in flight, recorded,
+// replayed; prepare and apply; waiting for an original; the sweep's schedule. It must
+// not know any particular resource, nor SQL text.
+//
+// The constraint in the database decides; the table in memory only answers sooner. No
+// row says "processing": an effect and its recorded answer are one transaction, so
+// that there is nothing a crash could leave stuck.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// draft is where the header comes from: an expired Internet-Draft, not a standard.
+	draft = "draft-ietf-httpapi-idempotency-key-header-07"
+	// keyHeader and replayedHeader are the request's field and the answer's.
+	keyHeader      = "Idempotency-Key"
+	replayedHeader = "Idempotency-Replayed"
+	// policyLink goes with every problem about a key.
+	policyLink = `</idempotencia>; rel="describedby"`
+	// workTime bounds the work of one operation, which outlives its client.
+	workTime = 30 * time.Second
+	// longestWait is the most a client may wait for an original (Prefer: wait).
+	longestWait = 30 * time.Second
+	// defaultWait is how long it waits with --in-flight wait and no preference.
+	defaultWait = 10 * time.Second
+	// sweepBatch and sweepPause keep the sweep's writes small and apart, so that
+	// nobody's commit waits long behind one.
+	sweepBatch = 100
+	sweepPause = 10 * time.Millisecond
+	// sweepPages is how many free pages one step gives back.
+	sweepPages = 200
+	// longestSweepInterval is how often the sweep looks when keys live long.
+	longestSweepInterval  = time.Minute
+	shortestSweepInterval = time.Second
+)
+
+// success is what an operation tells its client: all of it that a replay repeats. The
+// body is JSON.
+type success struct {
+	status   int // 2xx
+	location string
+	etag     string // "" for none
+	body     []byte
+}
+
+// operation is a creating request: what identifies it, and the two parts of its work.
+type operation struct {
+	fingerprint fingerprint
+	// prepare may be slow and may refuse; no transaction is open.
+	prepare func(ctx context.Context) error
+	// apply makes the effect and its answer inside the transaction. It must not wait.
+	apply func(t *tx) (success, error)
+}
+
+// outcome is a success: the answer, and how it came about.
+type outcome struct {
+	answer   success
+	keyed    bool
+	replayed bool
+}
+
+// scopedKey is a key within its credential: another credential's equal key is another.
+type scopedKey struct {
+	credential int64
+	key        string
+}
+
+// flight is a key whose request is being handled in this process. Its leader first
+// looks whether the answer is recorded already (until looked is closed), then works
+// (until done is closed). recorded and answer are written before their channel closes.
+type flight struct {
+	fingerprint  fingerprint
+	method, path string
+	since        time.Time
+	looked       chan struct{}
+	recorded     *recordedAnswer // found by the look-up; nil when the work is to be done
+	done         chan struct{}
+	answer       *success // of the finished work; nil when it failed
+}
+
+// engineConfig is what the engine depends on.
+type engineConfig struct {
+	store *store
+	now   func() time.Time
+	log   *slog.Logger
+	ttl   time.Duration // lifetime of a key
+	wait  bool          // waiting for the original is the default
+}
+
+// engine decides about keys.
+type engine struct {
+	engineConfig
+
+	mu      sync.Mutex
+	flights map[scopedKey]*flight
+}
+
+func newEngine(cfg engineConfig) *engine {
+	return &engine{engineConfig: cfg, flights: map[scopedKey]*flight{}}
+}
+
+// keyProblem is a problem about a key: it always links to the policy.
+func keyProblem(slug, format string, args ...any) *problem {
+	return newProblem(slug, format, args...).withHeader("Link", policyLink)
+}
+
+func keyReused() *problem {
+	return keyProblem("llave-reutilizada", "esta llave ya se usó con otra petición; no se hizo nada y la respuesta grabada sigue intacta")
+}
+
+func keyInFlight() *problem {
+	return keyProblem("llave-en-curso", "la petición original con esta llave todavía no termina; repítela dentro de un momento")
+}
+
+// keyed tells whether a request carries an idempotency key, well formed or not.
+func keyed(r *http.Request) bool { return len(r.Header.Values(keyHeader)) > 0 }
+
+// do runs an operation, at most once for its key. Without a key it is as if the
+// feature did not exist. The body has been read, and the caller is known.
+func (e *engine) do(w http.ResponseWriter, r *http.Request, op operation) (outcome, error) {
+	if !keyed(r) {
+		return e.doUnkeyed(r.Context(), op)
+	}
+	key, err := parseIdempotencyKey(r.Header.Values(keyHeader))
+	if err != nil {
+		return outcome{}, keyProblem("llave-invalida", "%v", err)
+	}
+	scope := scopedKey{caller(r).id, key}
+	wait, preferred := e.waitFor(r.Header.Values("Prefer"))
+	out, waited, err := e.doKeyed(r, scope, op, wait)
+	if waited && preferred {
+		w.Header().Set("Preference-Applied", fmt.Sprintf("wait=%d", wait/time.Second))
+	}
+	if err == nil && out.replayed {
+		e.log.Info("replay", "key", key, "credential", caller(r).name, "path", r.URL.EscapedPath())
+	}
+	return out, err
+}
+
+func (e *engine) doUnkeyed(ctx context.Context, op operation) (outcome, error) {
+	ctx, cancel := workContext(ctx)
+	defer cancel()
+	if err := op.prepare(ctx); err != nil {
+		return outcome{}, err
+	}
+	var out outcome
+	err := e.store.write(ctx, func(t *tx) (err error) {
+		out.answer, err = op.apply(t)
+		return err
+	})
+	return out, err
+}
+
+// workContext is what work runs on from its preparation to its commit: a client that
+// hangs up must not end it, for the lost client is the very one the key is for.
+func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), workTime)
+}
+
+// doKeyed finds the answer of a keyed operation: recorded, from the original that is
+// in flight, or by doing the work. waited tells whether an original was waited for.
+func (e *engine) doKeyed(r *http.Request, scope scopedKey, op operation, wait time.Duration) (out outcome, waited bool, err error) {
+	patience := time.NewTimer(wait)
+	defer patience.Stop()
+	for {
+		f, leader := e.join(scope, op, r)
+		if leader {
+			out, err := e.lead(r.Context(), scope, f, op)
+			return out, waited, err
+		}
+		<-f.looked
+		switch {
+		case f.recorded != nil:
+			out, err := replay(f.recorded.fingerprint, op, f.recorded.answer)
+			return out, waited, err
+		case f.fingerprint != op.fingerprint:
+			return outcome{}, waited, keyReused()
+		case wait == 0:
+			return outcome{}, waited, keyInFlight()
+		}
+		waited = true
+		select {
+		case <-f.done:
+		case <-patience.C:
+			return outcome{}, waited, keyInFlight()
+		case <-r.Context().Done():
+			return outcome{}, waited, keyInFlight() // nobody reads this
+		}
+		if f.answer != nil {
+			return outcome{answer: *f.answer, keyed: true, replayed: true}, waited, nil
+		}
+		// The original failed and left its place: one of those who waited takes it.
+	}
+}
+
+// replay answers with what is recorded, if it was recorded for this request.
+func replay(recorded []byte, op operation, a success) (outcome, error) {
+	if string(recorded) != string(op.fingerprint[:]) {
+		return outcome{}, keyReused()
+	}
+	return outcome{answer: a, keyed: true, replayed: true}, nil
+}
+
+// join enters the table of keys in flight, or finds who is there.
+func (e *engine) join(scope scopedKey, op operation, r *http.Request) (f *flight, leader bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f, ok := e.flights[scope]; ok {
+		return f, false
+	}
+	f = &flight{
+		fingerprint: op.fingerprint, method: r.Method, path: r.URL.EscapedPath(), since: e.now(),
+		looked: make(chan struct{}), done: make(chan struct{}),
+	}
+	e.flights[scope] = f
+	return f, true
+}
+
+// leave takes the flight out of the table and wakes who waits for it.
+func (e *engine) leave(scope scopedKey, f *flight) {
+	e.mu.Lock()
+	delete(e.flights, scope)
+	e.mu.Unlock()
+	close(f.done)
+}
+
+// flying finds the flight of a key, for those who only ask.
+func (e *engine) flying(scope scopedKey) (*flight, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f, ok := e.flights[scope]
+	return f, ok
+}
+
+// lead does what the first request with a key does. On every path out, a panic
+// included, the flight leaves the table.
+func (e *engine) lead(ctx context.Context, scope scopedKey, f *flight, op operation) (outcome, error) {
+	defer e.leave(scope, f)
+	if err := e.lookUp(scope, f); err != nil {
+		return outcome{}, err
+	}
+	if f.recorded != nil {
+		return replay(f.recorded.fingerprint, op, f.recorded.answer)
+	}
+	ctx, cancel := workContext(ctx)
+	defer cancel()
+	if err := op.prepare(ctx); err != nil {
+		return outcome{}, err
+	}
+	out, err := e.applyOnce(ctx, scope, f, op)
+	if err == nil {
+		f.answer = &out.answer
+	}
+	return out, err
+}
+
+// lookUp finds a recorded answer in the read pool: most retries end here, without a
+// write. Requests with the same key wait for it, which is short, so that none is told
+// "in flight" of an operation that finished long ago.
+func (e *engine) lookUp(scope scopedKey, f *flight) error {
+	defer close(f.looked)
+	rec, err := e.store.recordedKey(scope.credential, scope.key, e.now())
+	if err == nil {
+		f.recorded = &rec
+	}
+	if errors.Is(err, errNotFound) {
+		return nil
+	}
+	return err
+}
+
+// applyOnce makes the effect and records its answer in one transaction, unless
+// another process has recorded one meanwhile: then nothing is done, and that answer
+// is replayed.
+func (e *engine) applyOnce(ctx context.Context, scope scopedKey, f *flight, op operation) (outcome, error) {
+	var mine success
+	var theirs *recordedAnswer
+	err := e.store.write(ctx, func(t *tx) error {
+		now := e.now()
+		if err := t.dropExpiredKey(scope.credential, scope.key, now); err != nil {
+			return err
+		}
+		rec, err := t.recordedKey(scope.credential, scope.key, now)
+		if err == nil {
+			theirs = &rec
+			return nil
+		}
+		if !errors.Is(err, errNotFound) {
+			return err
+		}
+		if mine, err = op.apply(t); err != nil {
+			return err
+		}
+		return t.recordKey(scope.credential, scope.key, recordedAnswer{
+			fingerprint: op.fingerprint[:], method: f.method, path: f.path, answer: mine,
+			firstUsed: f.since, expires: f.since.Add(e.ttl),
+		})
+	})
+	var broken *commitError
+	if errors.As(err, &broken) {
+		rec, readErr := e.store.recordedKey(scope.credential, scope.key, e.now())
+		switch {
+		case readErr == nil:
+			theirs, err = &rec, nil
+		case !errors.Is(readErr, errNotFound):
+			// Not known, and said so: neither "done" nor "nothing was written".
+			return outcome{}, fmt.Errorf("outcome unknown: commit failed (%v) and the key cannot be read back: %v", broken.err, readErr)
+		}
+	}
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case theirs != nil:
+		return replay(theirs.fingerprint, op, theirs.answer)
+	}
+	return outcome{answer: mine, keyed: true}, nil
+}
+
+// waitFor reads the wait preference (RFC 7240 section 4.3): whole seconds, more than
+// 30 counts as 30. preferred is false when the client asked for nothing that we
+// understand; then the server's default holds.
+func (e *engine) waitFor(lines []string) (wait time.Duration, preferred bool) {
+	for _, preference := range strings.Split(strings.Join(lines, ","), ",") {
+		token, _, _ := strings.Cut(preference, ";")
+		name, value, _ := strings.Cut(token, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+			continue
+		}
+		seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
+		if err == nil || errors.Is(err, strconv.ErrRange) {
+			return time.Duration(min(seconds, uint64(longestWait/time.Second))) * time.Second, true
+		}
+		break // the first counts, and it is not understood
+	}
+	if e.wait {
+		return defaultWait, false
+	}
+	return 0, false
+}
+
+// send writes the answer. Whenever a key was honoured it says so.
+func (o outcome) send(w http.ResponseWriter, r *http.Request) {
+	header := http.Header{"Content-Type": {"application/json"}, "Location": {o.answer.location}}
+	if o.answer.etag != "" {
+		header["Etag"] = []string{o.answer.etag}
+	}
+	if o.keyed {
+		header.Set(replayedHeader, strconv.FormatBool(o.replayed))
+	}
+	reply{status: o.answer.status, header: header, body: o.answer.body}.send(w, r)
+}
+
+// sweep frees the space of expired keys until ctx ends: often enough for short
+// lifetimes, seldom enough to cost nothing.
+func (e *engine) sweep(ctx context.Context) {
+	ticker := time.NewTicker(min(max(e.ttl, shortestSweepInterval), longestSweepInterval))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		swept, err := e.sweepOnce(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.log.Warn("sweep", "error", err)
+		}
+		if swept > 0 {
+			e.log.Info("sweep", "expired keys deleted", swept)
+		}
+	}
+}
+
+// sweepOnce deletes what has expired, in small steps, and gives the pages back.
+func (e *engine) sweepOnce(ctx context.Context) (swept int64, err error) {
+	for {
+		var n int64
+		err := e.store.write(ctx, func(t *tx) (err error) {
+			n, err = t.sweepKeys(e.now(), sweepBatch)
+			return err
+		})
+		swept += n
+		if err != nil {
+			return swept, err
+		}
+		if n == 0 {
+			break
+		}
+		if err := pause(ctx, sweepPause); err != nil {
+			return swept, err
+		}
+	}
+	if swept == 0 {
+		return 0, nil
+	}
+	for left := int64(1); left > 0; {
+		before := left
+		err := e.store.write(ctx, func(t *tx) (err error) {
+			left, err = t.releasePages(sweepPages)
+			return err
+		})
+		if err != nil {
+			return swept, err
+		}
+		if left == before { // nothing could be given back
+			break
+		}
+		if err := pause(ctx, sweepPause); err != nil {
+			return swept, err
+		}
+	}
+	return swept, nil
+}
+
+// pause waits for d, or for ctx to end, whose error it then returns.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

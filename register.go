@@ -1,0 +1,270 @@
+// register.go owns the tool register: one intention, one key, a few attempts that may
+// lose their answer, and an end that says what is known. It speaks HTTP like any
+// client; it must not know revisor's insides, nor who listens.
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// registerAttempts and registerAttemptTime are the command's defaults: with the
+	// waits between them the worst case is 11.5 s, still short of a person's patience.
+	registerAttempts    = 4
+	registerAttemptTime = 2 * time.Second
+	// registerAnswer bounds what is read of an answer: many times a service's size.
+	registerAnswer = 64 << 10
+)
+
+// errNotRegistered says that the registration is not confirmed. The person has been
+// told everything already.
+var errNotRegistered = errors.New("not registered")
+
+// registration is one intention to register a service.
+type registration struct {
+	base           *url.URL
+	name, url      string
+	token          string
+	simulate       string // the X-Simular to send; "" sends none
+	key            string // "": drawn by newKey
+	noKey          bool
+	attempts       int
+	attemptTimeout time.Duration
+
+	newKey func() string
+	random func() float64 // in [0, 1)
+	wait   func(ctx context.Context, d time.Duration) error
+	now    func() time.Time
+	out    io.Writer
+
+	transport *http.Transport
+	fields    http.Header
+	body      []byte
+	// uncertain: some attempt may have had its effect without our seeing it.
+	uncertain bool
+}
+
+// validate finds wrong arguments; its errors are lines for a person.
+func (r *registration) validate() error {
+	if err := validateBase(r.base); err != nil {
+		return err
+	}
+	if err := validateHeaderText("la credencial", r.token); err != nil {
+		return err
+	}
+	if err := validateHeaderText(simulateHeader, r.simulate); err != nil {
+		return err
+	}
+	switch {
+	case !utf8.ValidString(r.name) || !utf8.ValidString(r.url):
+		return errors.New("el nombre y la dirección deben ser texto UTF-8")
+	case r.attempts < 1:
+		return errors.New("hace falta al menos un intento")
+	case r.attemptTimeout <= 0:
+		return errors.New("el tiempo de cada intento debe ser mayor que cero")
+	case r.noKey && r.key != "":
+		return errors.New("no se puede dar una llave y pedir que no se envíe ninguna")
+	case r.key != "":
+		return validateKey(r.key)
+	}
+	return nil
+}
+
+// validateKey tells whether key can be an idempotency key: 1 to maxKeyLength ASCII
+// characters without controls, which is what a String holds (RFC 9651 section 3.3.3).
+func validateKey(key string) error {
+	for i := range len(key) {
+		if key[i] < 0x20 || key[i] > 0x7e {
+			return errors.New("la llave solo puede llevar caracteres ASCII imprimibles")
+		}
+	}
+	switch {
+	case key == "":
+		return errors.New("la llave está vacía")
+	case len(key) > maxKeyLength:
+		return fmt.Errorf("la llave pasa de %d caracteres", maxKeyLength)
+	}
+	return nil
+}
+
+// keyField spells a valid key as the field's value: as it is where it can be a bare
+// value, else as a String (RFC 9651 section 4.1.6).
+func keyField(key string) string {
+	if !strings.ContainsAny(key, ` "`) {
+		return key
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+}
+
+// run makes the registration. Nil means that a 2xx came; anything else has been told
+// and is errNotRegistered. validate must have passed.
+func (r *registration) run(ctx context.Context) error {
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		got, err := attempt(ctx, r.transport, r.attemptTimeout, registerAnswer, call{
+			method: http.MethodPost, base: r.base, path: "/servicios", header: r.fields, body: r.body,
+		})
+		if errors.Is(err, errAnswerTooLong) {
+			err = nil // the status is what counts
+		}
+		if err != nil && ctx.Err() != nil {
+			r.uncertain = true
+			return r.giveUp("interrumpido")
+		}
+		r.tellAttempt(n, got, err)
+		switch {
+		case err == nil && got.status >= 200 && got.status < 300:
+			return r.succeed(n, got)
+		case err != nil || got.status >= 500 || isInFlight(got):
+			r.uncertain = true
+		}
+		if err == nil && !mayRepeat(got) {
+			return r.giveUp(fmt.Sprintf("un %d no mejora repitiendo lo mismo", got.status))
+		}
+		if n == r.attempts {
+			return r.giveUp(fmt.Sprintf("se acabaron los intentos (%d)", n))
+		}
+		if reason := r.waitAfter(ctx, n, got.header); reason != "" {
+			return r.giveUp(reason)
+		}
+	}
+}
+
+// prepare settles once what every attempt sends: the same key, the same bytes.
+func (r *registration) prepare() error {
+	body, err := encodeJSON(struct {
+		Nombre string `json:"nombre"`
+		URL    string `json:"url"`
+	}{r.name, r.url})
+	if err != nil {
+		return err
+	}
+	r.body, r.transport = body, newTransport()
+	r.fields = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + r.token}}
+	if r.simulate != "" {
+		r.fields.Set(simulateHeader, r.simulate)
+	}
+	if r.noKey {
+		return nil
+	}
+	if r.key == "" {
+		r.key = r.newKey()
+	}
+	r.fields.Set("Idempotency-Key", keyField(r.key))
+	return nil
+}
+
+// mayRepeat tells whether the same request may get a better answer later. A 429 does
+// not count: it is a 4xx, and a person who registers one service can wait.
+func mayRepeat(got answer) bool {
+	return retryableStatus(got.status) || isInFlight(got)
+}
+
+// isInFlight tells whether the original of this key is still running. Its status does
+// not tell: 409 is also what a taken name gets.
+func isInFlight(got answer) bool {
+	return got.problemType() == problemBase+"llave-en-curso"
+}
+
+func (r *registration) tellAttempt(n int, got answer, err error) {
+	fmt.Fprintf(r.out, "intento %d de %d: ", n, r.attempts)
+	switch {
+	case err == nil:
+		fmt.Fprintln(r.out, got.line())
+	case errors.Is(err, context.DeadlineExceeded):
+		fmt.Fprintf(r.out, "sin respuesta completa en %s\n", spell(r.attemptTimeout))
+	case got.status != 0:
+		fmt.Fprintf(r.out, "llegó un %d sin terminar: %s\n", got.status, whyNoAnswer(err))
+	default:
+		fmt.Fprintf(r.out, "sin respuesta: %s\n", whyNoAnswer(err))
+	}
+}
+
+// waitAfter waits between attempts n and n+1. It returns why there is no next one,
+// "" when there is.
+func (r *registration) waitAfter(ctx context.Context, n int, header http.Header) string {
+	seconds, asked := parseRetryAfter(header.Values("Retry-After"), r.now())
+	wait, ok := nextWait(n, seconds, asked, r.random)
+	if !ok {
+		return fmt.Sprintf("el servidor pide esperar %d s, y más de %s no se espera", seconds, spell(longestObeyedRetryAfter))
+	}
+	why := "al azar, hasta " + spell(backoffCeiling(n))
+	if asked {
+		why = "lo pide el servidor"
+	}
+	fmt.Fprintf(r.out, "espera de %s (%s)\n", spell(wait), why)
+	if err := r.wait(ctx, wait); err != nil {
+		return "interrumpido"
+	}
+	return ""
+}
+
+func (r *registration) succeed(n int, got answer) error {
+	fmt.Fprintf(r.out, "registrado en el intento %d", n)
+	if location := got.header.Get("Location"); location != "" {
+		fmt.Fprintf(r.out, ": %s", printable([]byte(location), shownBody))
+	}
+	if got.header.Get("Idempotency-Replayed") == "true" {
+		fmt.Fprint(r.out, "; es la respuesta guardada de la petición original, que se hizo una sola vez")
+	}
+	fmt.Fprintln(r.out)
+	return nil
+}
+
+// giveUp tells the end: why it stopped, and what is known now.
+func (r *registration) giveUp(reason string) error {
+	known := "el servidor rechazó la petición y no consta que haya registrado nada"
+	switch {
+	case !r.noKey:
+		known = "repetir más tarde con la misma llave es seguro, no registra dos veces: --key " + shellQuote(r.key)
+	case r.uncertain:
+		known = "sin llave nadie sabe si quedó registrado, y repetir puede registrarlo otra vez"
+	}
+	fmt.Fprintf(r.out, "no confirmado: %s; %s\n", reason, known)
+	return errNotRegistered
+}
+
+// problemType is the type of a problem (RFC 9457 section 3.1.1), "" when the answer
+// is none.
+func (a answer) problemType() string {
+	media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(media), "application/problem+json") {
+		return ""
+	}
+	var problem struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(a.body, &problem) != nil {
+		return ""
+	}
+	return problem.Type
+}
+
+// spell writes a duration as a person says it: 231 ms, 1.5 s, 2 s.
+func spell(d time.Duration) string {
+	if d < time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	return strconv.FormatFloat(d.Round(time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+}
+
+// shellQuote writes text so that a shell reads it back as one word.
+func shellQuote(text string) string {
+	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,") == "" && text != "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

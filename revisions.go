@@ -1,0 +1,166 @@
+// revisions.go owns the revisions of a service, its live check and its report: their
+// representations and handlers. It must not know SQL text, nor the protocol of keys.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+)
+
+// pendingRetryAfter is when to ask again for a revision that is pending, in seconds.
+const pendingRetryAfter = "1"
+
+// revisionJSON is a revision on the wire.
+type revisionJSON struct {
+	ID      int64       `json:"id"`
+	Service int64       `json:"servicio"`
+	State   string      `json:"estado"`
+	Result  *resultJSON `json:"resultado"`
+}
+
+type resultJSON struct {
+	State  string `json:"estado"`
+	Code   *int64 `json:"codigo"`
+	MS     *int64 `json:"ms"`
+	Detail string `json:"detalle"`
+}
+
+// healthJSON is a live check, reportJSON a report.
+type healthJSON struct {
+	Service int64 `json:"servicio"`
+	Code    int   `json:"codigo"`
+	MS      int64 `json:"ms"`
+}
+
+type reportJSON struct {
+	Service   int64   `json:"servicio"`
+	Revisions int64   `json:"revisiones"`
+	LastState *string `json:"ultimo_estado"`
+}
+
+func wireRevision(rev revision) revisionJSON {
+	if !rev.finished {
+		return revisionJSON{rev.id, rev.service, "pendiente", nil}
+	}
+	return revisionJSON{rev.id, rev.service, "terminada",
+		&resultJSON{rev.result.state, rev.result.code, rev.result.ms, rev.result.detail}}
+}
+
+func revisionPath(id int64) string { return fmt.Sprintf("/revisiones/%d", id) }
+
+// postRevision accepts a check. Its body is not interpreted. Without a key the limit
+// and the service come before the body; with one they come after the key, so that a
+// replay costs nothing and is found even when the service was retired since.
+func (s *server) postRevision(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	admit := func() error {
+		if err := limited(s.revisionLimit, r, "demasiadas-revisiones"); err != nil {
+			return err
+		}
+		_, err := s.serviceOf(r, ps)
+		return err
+	}
+	if !keyed(r) {
+		if err := admit(); err != nil {
+			return err
+		}
+		admit = func() error { return nil }
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var accepted int64
+	out, err := s.engine.do(w, r, operation{
+		fingerprint: fingerprintBytes(r.Method, r.URL.EscapedPath(), body),
+		prepare:     func(context.Context) error { return admit() },
+		apply: func(t *tx) (a success, err error) {
+			accepted, a, err = s.insertRevision(t, idOf(ps), caller(r))
+			return a, err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if !out.replayed {
+		s.queue.accept(accepted)
+	}
+	out.send(w, r)
+	return nil
+}
+
+// insertRevision is the effect of asking for a check, and its answer.
+func (s *server) insertRevision(t *tx, serviceID int64, c credential) (id int64, a success, err error) {
+	svc, err := t.serviceByID(serviceID)
+	if svc, err = visible(svc, err, c); err != nil {
+		return 0, success{}, err
+	}
+	if id, err = t.insertRevision(svc.id, s.now()); err != nil {
+		return 0, success{}, err
+	}
+	body, err := encodeJSON(wireRevision(revision{id: id, service: svc.id}))
+	return id, success{status: http.StatusAccepted, location: revisionPath(id), body: body}, err
+}
+
+// getRevision answers a revision, also after its service was retired.
+func (s *server) getRevision(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	missing := newProblem("revision-inexistente", "no hay ninguna revisión con ese número")
+	rev, err := s.store.revisionByID(idOf(ps))
+	if err != nil {
+		return found(err, missing)
+	}
+	if !caller(r).sees(rev.team) {
+		return missing
+	}
+	return sendJSON(w, r, wireRevision(rev), func(h http.Header) {
+		if !rev.finished {
+			h.Set("Retry-After", pendingRetryAfter)
+		}
+	})
+}
+
+// getHealth checks a service now, once.
+func (s *server) getHealth(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	if err := limited(s.healthLimit, r, "demasiadas-consultas"); err != nil {
+		return err
+	}
+	svc, err := s.serviceOf(r, ps)
+	if err != nil {
+		return err
+	}
+	code, ms, err := s.checker.liveCheck(r.Context(), svc.url, time.Duration(svc.limitMS)*time.Millisecond)
+	var forbidden *forbiddenDestination
+	switch {
+	case errors.As(err, &forbidden):
+		return newProblem("destino-prohibido", "%v", forbidden)
+	case errors.Is(err, errSlow):
+		return newProblem("servicio-lento", "el servicio no respondió en %d ms", svc.limitMS)
+	case errors.Is(err, errBadAnswer):
+		return newProblem("respuesta-invalida", "no hubo conexión, se cortó, o lo que llegó no era HTTP")
+	case err != nil:
+		return err
+	}
+	return sendJSON(w, r, healthJSON{svc.id, code, ms}, nil)
+}
+
+// getReport sums up the revisions of a service.
+func (s *server) getReport(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	svc, err := s.serviceOf(r, ps)
+	if err != nil {
+		return err
+	}
+	rep, err := s.store.reportOf(svc.id)
+	if err != nil {
+		return err
+	}
+	report := reportJSON{Service: svc.id, Revisions: rep.revisions}
+	if rep.lastState.Valid {
+		report.LastState = &rep.lastState.String
+	}
+	return sendJSON(w, r, report, nil)
+}

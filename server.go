@@ -1,0 +1,327 @@
+// server.go owns the role revisor: its one route table and the order of the questions
+// that every request is asked (moved, maintenance, v0, route, method, who, may). What
+// comes after those belongs to the handlers. It must not know SQL, nor how a key is
+// decided.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+)
+
+const (
+	// maxBody is the most that is read of a request body, in bytes: 16 KiB.
+	maxBody = 16 << 10
+	// checksPerWindow is how many revisions and, apart, how many live checks one
+	// credential may ask for in a rateWindow.
+	checksPerWindow = 3
+	rateWindow      = 60 * time.Second
+	// maintenanceRetryAfter is in seconds.
+	maintenanceRetryAfter = 120
+)
+
+// serverConfig is what the role revisor depends on.
+type serverConfig struct {
+	store        *store
+	engine       *engine
+	checker      *checker
+	queue        *revisionQueue
+	destinations *destinations
+	now          func() time.Time
+	log          *slog.Logger
+	practice     []credential  // the demo's; none elsewhere
+	saveDelay    time.Duration // pretended work of a registration
+}
+
+// server is the role revisor.
+type server struct {
+	serverConfig
+	router        *httprouter.Router
+	credentials   *fresh[map[[32]byte]credential]
+	maintenance   *fresh[bool]
+	revisionLimit *limiter
+	healthLimit   *limiter
+}
+
+// route is one method of one resource.
+type route struct {
+	method, path string
+	role         role
+	handle       handler
+}
+
+// routes is the whole API. HEAD follows GET, and OPTIONS is answered for all.
+func (s *server) routes() []route {
+	return []route{
+		{"GET", "/servicios", reader, s.getServices},
+		{"POST", "/servicios", writing, s.postService},
+		{"GET", "/servicios/:id", reader, s.getService},
+		{"PUT", "/servicios/:id", writing, s.putService},
+		{"DELETE", "/servicios/:id", writing, s.deleteService},
+		{"POST", "/servicios/:id/revisiones", writing, s.postRevision},
+		{"GET", "/servicios/:id/salud", reader, s.getHealth},
+		{"GET", "/servicios/:id/informe", reader, s.getReport},
+		{"GET", "/revisiones/:id", reader, s.getRevision},
+		{"PUT", "/mantenimiento", admin, s.putMaintenance},
+		{"GET", "/v1/servicios", reader, s.getServicesV1},
+		{"GET", "/v1/servicios/:id", reader, s.getServiceV1},
+		{"GET", "/operaciones/*key", reader, s.engine.getOperation},
+		{"GET", "/idempotencia", anyone, s.engine.getPolicy},
+	}
+}
+
+// newServer returns the handler of the role revisor.
+func newServer(cfg serverConfig) http.Handler {
+	s := &server{
+		serverConfig:  cfg,
+		router:        newRouter(),
+		revisionLimit: newLimiter(checksPerWindow, rateWindow, cfg.now),
+		healthLimit:   newLimiter(checksPerWindow, rateWindow, cfg.now),
+	}
+	s.credentials = newFresh(credentialAge, cfg.now, func() (map[[32]byte]credential, error) {
+		stored, err := s.store.credentials()
+		return byTokenHash(slices.Concat(stored, s.practice)), err
+	})
+	s.maintenance = newFresh(credentialAge, cfg.now, s.store.maintenance)
+	s.register(s.routes())
+	return &edge{role: "revisor", log: cfg.log, handle: s.ask, render: renderProblem(cfg.log)}
+}
+
+// resource is what one path pattern answers, by method.
+type resource struct {
+	methods map[string]route
+	allow   string
+}
+
+// matched carries the resource that a path belongs to out of the router.
+type matched struct {
+	http.ResponseWriter
+	resource *resource
+}
+
+// register fills the router. It only matches paths: each pattern is entered once.
+func (s *server) register(routes []route) {
+	resources := map[string]*resource{}
+	for _, rt := range routes {
+		res, ok := resources[rt.path]
+		if !ok {
+			res = &resource{methods: map[string]route{}}
+			resources[rt.path] = res
+			s.router.GET(rt.path, func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) {
+				w.(*matched).resource = res
+			})
+		}
+		allowed := []string{rt.method}
+		res.methods[rt.method] = rt
+		if rt.method == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
+			res.methods[http.MethodHead] = rt
+		}
+		res.allow = strings.TrimPrefix(res.allow+", "+strings.Join(allowed, ", "), ", ")
+	}
+	for _, res := range resources {
+		res.allow += ", " + http.MethodOptions
+	}
+}
+
+// ask puts the questions in their order; each stops at its first no.
+func (s *server) ask(w http.ResponseWriter, r *http.Request) error {
+	path := r.URL.EscapedPath()
+	if rep, ok := moved(path, r.URL.RawQuery); ok {
+		rep.send(w, r)
+		return nil
+	}
+	if err := s.open(path); err != nil {
+		return err
+	}
+	if path == "/v0" || strings.HasPrefix(path, "/v0/") {
+		return newProblem("version-retirada", "la versión 0 ya no existe; usa /servicios")
+	}
+	res, ps, err := s.find(path)
+	if err != nil {
+		return err
+	}
+	if r.Method == http.MethodOptions {
+		reply{status: http.StatusNoContent, header: http.Header{"Allow": {res.allow}}}.send(w, r)
+		return nil
+	}
+	rt, ok := res.methods[r.Method]
+	if !ok {
+		return blankProblem(http.StatusMethodNotAllowed, "esta ruta no admite ese método; admite %s", res.allow).
+			withHeader("Allow", res.allow)
+	}
+	if rt.role != anyone {
+		if r, err = s.admit(r, rt.role); err != nil {
+			return err
+		}
+	}
+	return rt.handle(w, r, ps)
+}
+
+// moved answers the old addresses: 301 for the first move, 308 for the second.
+func moved(path, query string) (reply, bool) {
+	for _, move := range []struct {
+		prefix string
+		status int
+	}{{"/viejo", http.StatusMovedPermanently}, {"/api", http.StatusPermanentRedirect}} {
+		target, ok := strings.CutPrefix(path, move.prefix)
+		if !ok || target != "/servicios" && !strings.HasPrefix(target, "/servicios/") {
+			continue
+		}
+		if query != "" {
+			target += "?" + query
+		}
+		return reply{status: move.status, header: http.Header{"Location": {target}}}, true
+	}
+	return reply{}, false
+}
+
+// open lets a request through unless the API is closed for maintenance.
+func (s *server) open(path string) error {
+	closed, err := s.maintenance.get()
+	if err != nil {
+		return err
+	}
+	if closed && path != "/mantenimiento" {
+		return newProblem("en-mantenimiento", "la API está cerrada por mantenimiento; vuelve a intentarlo dentro de dos minutos").
+			withHeader("Retry-After", strconv.Itoa(maintenanceRetryAfter))
+	}
+	return nil
+}
+
+// find looks the path up. Routes are matched as they were written, so that an
+// encoded slash is no separator; an id is decimal digits only.
+func (s *server) find(path string) (*resource, httprouter.Params, error) {
+	unknown := blankProblem(http.StatusNotFound, "aquí no hay nada con esa ruta")
+	if !strings.HasPrefix(path, "/") {
+		return nil, nil, unknown
+	}
+	mark, ps, _ := s.router.Lookup(http.MethodGet, path)
+	if mark == nil || ps.ByName("key") == "/" {
+		return nil, nil, unknown
+	}
+	for _, p := range ps {
+		if p.Key == "id" && strings.Trim(p.Value, "0123456789") != "" {
+			return nil, nil, unknown
+		}
+	}
+	var m matched
+	mark(&m, nil, nil)
+	return m.resource, ps, nil
+}
+
+// admit asks who the client is and whether it may: 401, then 403.
+func (s *server) admit(r *http.Request, needed role) (*http.Request, error) {
+	good, err := s.credentials.get()
+	if err != nil {
+		return nil, err
+	}
+	token, tried := bearerToken(r.Header.Values("Authorization"))
+	c, ok := good[hashToken(token)]
+	if !ok {
+		return nil, unauthorized(tried)
+	}
+	if c.role < needed {
+		return nil, newProblem("permiso-insuficiente", "esta credencial es de %s y aquí hace falta una de %s", c.role.inSpanish(), needed.inSpanish())
+	}
+	return withCaller(r, c), nil
+}
+
+// idOf is the {id} of the path: digits, read as a number. One too big for a number is
+// an id that nothing has.
+func idOf(ps httprouter.Params) int64 {
+	id, err := strconv.ParseInt(ps.ByName("id"), 10, 64)
+	if err != nil {
+		return math.MinInt64
+	}
+	return id
+}
+
+// limited counts one request against a limit of the caller's.
+func limited(l *limiter, r *http.Request, slug string) error {
+	seconds, ok := l.allow(caller(r).id)
+	if ok {
+		return nil
+	}
+	return newProblem(slug, "como mucho %d por minuto con cada credencial; la cuenta se reinicia en %d s", checksPerWindow, seconds).
+		withHeader("Retry-After", strconv.Itoa(seconds))
+}
+
+// readJSONBody asks questions 10 and 12 of a JSON request: is it JSON by its type, and
+// can it be read.
+func readJSONBody(w http.ResponseWriter, r *http.Request) (document, error) {
+	if err := demandJSON(r); err != nil {
+		return document{}, err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return document{}, err
+	}
+	return parseBody(body)
+}
+
+func parseBody(body []byte) (document, error) {
+	doc, err := parseDocument(body)
+	if err != nil {
+		return document{}, newProblem("cuerpo-ilegible", "%v", err)
+	}
+	return doc, nil
+}
+
+// demandJSON lets only application/json pass, in any case and with any parameters.
+func demandJSON(r *http.Request) error {
+	types := r.Header.Values("Content-Type")
+	if len(types) == 1 {
+		mediaType, _, _ := strings.Cut(types[0], ";")
+		if strings.EqualFold(strings.TrimSpace(mediaType), "application/json") {
+			return nil
+		}
+	}
+	return blankProblem(http.StatusUnsupportedMediaType, "el cuerpo tiene que venir como application/json").
+		withHeader("Accept", "application/json")
+}
+
+// putMaintenance closes or opens the API.
+func (s *server) putMaintenance(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+	doc, err := readJSONBody(w, r)
+	if err != nil {
+		return err
+	}
+	value, _ := doc.member("activo")
+	on, ok := value.boolean()
+	if !ok {
+		return invalidData([]fault{{"tiene que ser true o false", "#/activo"}})
+	}
+	if err := s.write(r, func(t *tx) error { return t.setMaintenance(on) }); err != nil {
+		return fmt.Errorf("set maintenance: %w", err)
+	}
+	s.maintenance.forget()
+	s.log.Info("maintenance", "on", on)
+	reply{status: http.StatusNoContent}.send(w, r)
+	return nil
+}
+
+// found turns errNotFound into the problem that says so.
+func found(err error, missing *problem) error {
+	if errors.Is(err, errNotFound) {
+		return missing
+	}
+	return err
+}
+
+// write runs a write on a context that outlives the client.
+func (s *server) write(r *http.Request, do func(*tx) error) error {
+	ctx, cancel := workContext(r.Context())
+	defer cancel()
+	return s.store.write(ctx, do)
+}

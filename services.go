@@ -1,0 +1,388 @@
+// services.go owns the services: their representations, what a client may send, and
+// their handlers. It must not know SQL text, nor the protocol of keys.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/julienschmidt/httprouter"
+)
+
+const (
+	maxNameLength  = 40 // Unicode code points
+	defaultLimitMS = 2000
+	minLimitMS     = 100
+	maxLimitMS     = 10000
+)
+
+// What a 200 of version 1 announces: it is deprecated since 1 July 2026 (RFC 9745) and
+// ends on 31 January 2027 (RFC 8594).
+const (
+	v1Deprecation = "@1782864000"
+	v1Sunset      = "Sun, 31 Jan 2027 00:00:00 GMT"
+	v1Link        = `<https://revisor.example/docs/migrar-de-v1>; rel="deprecation"; type="text/html"`
+)
+
+// serviceJSON is a service on the wire.
+type serviceJSON struct {
+	ID      int64  `json:"id"`
+	Name    string `json:"nombre"`
+	URL     string `json:"url"`
+	LimitMS int64  `json:"limite_ms"`
+}
+
+// serviceV1JSON is a service in version 1: its limit is in seconds.
+type serviceV1JSON struct {
+	ID      int64   `json:"id"`
+	Name    string  `json:"nombre"`
+	Address string  `json:"direccion"`
+	Limit   float64 `json:"limite"`
+}
+
+// listJSON is the list in either version.
+type listJSON[T any] struct {
+	Services []T `json:"servicios"`
+}
+
+func wireService(svc service) serviceJSON {
+	return serviceJSON{svc.id, svc.name, svc.url, svc.limitMS}
+}
+
+func wireServiceV1(svc service) serviceV1JSON {
+	return serviceV1JSON{svc.id, svc.name, svc.url, float64(svc.limitMS) / 1000}
+}
+
+func (s *server) etagOf(svc service) string { return buildETag(svc.id, svc.version, s.store.tag) }
+
+func servicePath(id int64) string { return fmt.Sprintf("/servicios/%d", id) }
+
+// serviceData is what a client may say of a service.
+type serviceData struct {
+	name    string
+	url     string
+	target  serviceURL
+	limitMS int64
+}
+
+// fault is one thing wrong with the data, with a JSON Pointer to it (RFC 6901).
+type fault struct {
+	Detail  string `json:"detail"`
+	Pointer string `json:"pointer"`
+}
+
+// invalidData reports all faults at once.
+func invalidData(faults []fault) *problem {
+	return newProblem("datos-invalidos", "los datos no se pueden aceptar; «errors» dice por qué").with("errors", faults)
+}
+
+// readServiceData reads and judges the members of a service, except its destination.
+// Unknown members are ignored.
+func readServiceData(doc document) (serviceData, error) {
+	var data serviceData
+	var faults []fault
+	note := func(member, detail string) {
+		if detail != "" {
+			faults = append(faults, fault{detail, "#/" + member})
+		}
+	}
+	var detail string
+	data.name, detail = readName(doc)
+	note("nombre", detail)
+	data.url, data.target, detail = readURL(doc)
+	note("url", detail)
+	data.limitMS, detail = readLimit(doc)
+	note("limite_ms", detail)
+	if faults != nil {
+		return serviceData{}, invalidData(faults)
+	}
+	return data, nil
+}
+
+func readName(doc document) (name, fault string) {
+	value, ok := doc.member("nombre")
+	if !ok {
+		return "", "falta"
+	}
+	name, ok = value.text()
+	switch length := utf8.RuneCountInString(name); {
+	case !ok:
+		return "", "tiene que ser un texto"
+	case strings.IndexFunc(name, notSpace) < 0:
+		return "", "no puede estar vacío ni tener solo espacios"
+	case length > maxNameLength:
+		return "", fmt.Sprintf("tiene %d caracteres y caben %d", length, maxNameLength)
+	}
+	return name, ""
+}
+
+func notSpace(r rune) bool { return !unicode.IsSpace(r) }
+
+func readURL(doc document) (raw string, target serviceURL, fault string) {
+	value, ok := doc.member("url")
+	if !ok {
+		return "", serviceURL{}, "falta"
+	}
+	if raw, ok = value.text(); !ok {
+		return "", serviceURL{}, "tiene que ser un texto"
+	}
+	target, err := parseServiceURL(raw)
+	if err != nil {
+		return "", serviceURL{}, err.Error()
+	}
+	return raw, target, ""
+}
+
+func readLimit(doc document) (limitMS int64, fault string) {
+	value, ok := doc.member("limite_ms")
+	if !ok {
+		return defaultLimitMS, ""
+	}
+	limitMS, ok = value.integer()
+	if !ok || limitMS < minLimitMS || limitMS > maxLimitMS {
+		return 0, fmt.Sprintf("tiene que ser un número entero de %d a %d", minLimitMS, maxLimitMS)
+	}
+	return limitMS, ""
+}
+
+// judge asks whether the destination is allowed.
+func (s *server) judge(ctx context.Context, target serviceURL) error {
+	_, err := s.destinations.judge(ctx, target)
+	var forbidden *forbiddenDestination
+	switch {
+	case errors.As(err, &forbidden):
+		return newProblem("destino-prohibido", "%v", forbidden)
+	case errors.Is(err, errUnresolved):
+		return newProblem("destino-prohibido", "el nombre del destino no se puede resolver")
+	}
+	return err
+}
+
+// nameTaken is the 409 of the name rule; it tells who holds the name.
+func nameTaken(t *tx, team, name string) error {
+	id, err := t.livingName(team, name)
+	if err != nil {
+		return err
+	}
+	return newProblem("nombre-repetido", "tu equipo ya tiene un servicio con ese nombre").with("existente", servicePath(id))
+}
+
+// postService registers a service.
+func (s *server) postService(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+	doc, err := readJSONBody(w, r)
+	if err != nil {
+		return err
+	}
+	var data serviceData
+	out, err := s.engine.do(w, r, operation{
+		fingerprint: fingerprintDocument(r.Method, r.URL.EscapedPath(), doc),
+		prepare: func(ctx context.Context) (err error) {
+			if data, err = readServiceData(doc); err != nil {
+				return err
+			}
+			if err := s.judge(ctx, data.target); err != nil {
+				return err
+			}
+			return pause(ctx, s.saveDelay)
+		},
+		apply: func(t *tx) (success, error) { return s.insertService(t, caller(r).team, data) },
+	})
+	if err != nil {
+		return err
+	}
+	out.send(w, r)
+	return nil
+}
+
+// insertService is the effect of a registration, and its answer.
+func (s *server) insertService(t *tx, team string, data serviceData) (success, error) {
+	svc, taken, err := t.insertService(team, data.name, data.url, data.limitMS, s.now())
+	if err != nil {
+		return success{}, err
+	}
+	if taken {
+		return success{}, nameTaken(t, team, data.name)
+	}
+	body, err := encodeJSON(wireService(svc))
+	return success{status: http.StatusCreated, location: servicePath(svc.id), etag: s.etagOf(svc), body: body}, err
+}
+
+// visible hides other teams: their services do not exist, retired or not.
+func visible(svc service, err error, c credential) (service, error) {
+	missing := newProblem("servicio-inexistente", "no hay ningún servicio con ese número")
+	switch {
+	case err != nil:
+		return service{}, found(err, missing)
+	case !c.sees(svc.team):
+		return service{}, missing
+	case svc.retired:
+		return service{}, newProblem("servicio-retirado", "ese servicio fue retirado")
+	}
+	return svc, nil
+}
+
+// serviceOf finds the living service that a path names, as far as the caller may know.
+func (s *server) serviceOf(r *http.Request, ps httprouter.Params) (service, error) {
+	svc, err := s.store.serviceByID(idOf(ps))
+	return visible(svc, err, caller(r))
+}
+
+// getServices lists the living services of the caller's team.
+func (s *server) getServices(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+	return listServices(s, w, r, nil, wireService)
+}
+
+// getServicesV1 lists them in the form of version 1.
+func (s *server) getServicesV1(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+	return listServices(s, w, r, v1Headers, wireServiceV1)
+}
+
+func listServices[T any](s *server, w http.ResponseWriter, r *http.Request, mark func(http.Header), wire func(service) T) error {
+	services, err := s.store.livingServices(caller(r).team)
+	if err != nil {
+		return err
+	}
+	list := listJSON[T]{Services: make([]T, len(services))}
+	for i, svc := range services {
+		list.Services[i] = wire(svc)
+	}
+	return sendJSON(w, r, list, mark)
+}
+
+// sendJSON answers 200 with v; mark, when there is one, adds header fields.
+func sendJSON(w http.ResponseWriter, r *http.Request, v any, mark func(http.Header)) error {
+	rep, err := jsonReply(http.StatusOK, v)
+	if err != nil {
+		return err
+	}
+	if mark != nil {
+		mark(rep.header)
+	}
+	rep.send(w, r)
+	return nil
+}
+
+func v1Headers(h http.Header) {
+	h.Set("Deprecation", v1Deprecation)
+	h.Set("Sunset", v1Sunset)
+	h.Set("Link", v1Link)
+}
+
+// getService answers one service, or 304 when the client has it already.
+func (s *server) getService(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	svc, err := s.serviceOf(r, ps)
+	if err != nil {
+		return err
+	}
+	etag := s.etagOf(svc)
+	held := parseETagList(r.Header.Values("If-None-Match"))
+	if held.any() || held.matchesWeak(etag) {
+		reply{status: http.StatusNotModified, header: http.Header{"Etag": {etag}}}.send(w, r)
+		return nil
+	}
+	return sendJSON(w, r, wireService(svc), func(h http.Header) { h.Set("ETag", etag) })
+}
+
+func (s *server) getServiceV1(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	svc, err := s.serviceOf(r, ps)
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, r, wireServiceV1(svc), v1Headers)
+}
+
+// putService replaces a service whole, if the client knows its present version.
+func (s *server) putService(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	svc, err := s.serviceOf(r, ps)
+	if err != nil {
+		return err
+	}
+	if err := demandJSON(r); err != nil {
+		return err
+	}
+	condition := r.Header.Values("If-Match")
+	if len(condition) == 0 {
+		return newProblem("falta-condicion", "para reemplazar un servicio hace falta If-Match con su etiqueta")
+	}
+	if err := s.demandMatch(condition, svc); err != nil {
+		return err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	doc, err := parseBody(body)
+	if err != nil {
+		return err
+	}
+	data, err := readServiceData(doc)
+	if err != nil {
+		return err
+	}
+	if err := s.judge(r.Context(), data.target); err != nil {
+		return err
+	}
+	err = s.write(r, func(t *tx) error {
+		svc, err = s.replaceService(t, svc.id, condition, data, caller(r))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, r, wireService(svc), func(h http.Header) { h.Set("ETag", s.etagOf(svc)) })
+}
+
+// replaceService asks again, inside the transaction, what may have changed since the
+// request was looked at.
+func (s *server) replaceService(t *tx, id int64, condition []string, data serviceData, c credential) (service, error) {
+	current, err := t.serviceByID(id)
+	if current, err = visible(current, err, c); err != nil {
+		return service{}, err
+	}
+	if err := s.demandMatch(condition, current); err != nil {
+		return service{}, err
+	}
+	svc, taken, err := t.updateService(id, data.name, data.url, data.limitMS)
+	if taken {
+		return service{}, nameTaken(t, current.team, data.name)
+	}
+	return svc, err
+}
+
+// demandMatch compares If-Match strongly (RFC 9110 section 13.1.1); with "*" it is
+// enough that the service exists.
+func (s *server) demandMatch(condition []string, svc service) error {
+	tags, etag := parseETagList(condition), s.etagOf(svc)
+	switch {
+	case tags.any() || tags.matchesStrong(etag):
+		return nil
+	case tags.matchesWeak(etag):
+		return newProblem("etiqueta-vencida", "una etiqueta débil (W/) no sirve para escribir")
+	}
+	return newProblem("etiqueta-vencida", "el servicio cambió desde que leíste esa etiqueta; léelo otra vez")
+}
+
+// deleteService retires a service and frees its name.
+func (s *server) deleteService(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	if _, err := s.serviceOf(r, ps); err != nil {
+		return err
+	}
+	err := s.write(r, func(t *tx) error {
+		svc, err := t.serviceByID(idOf(ps))
+		if _, err = visible(svc, err, caller(r)); err != nil {
+			return err
+		}
+		return t.retireService(svc.id, s.now())
+	})
+	if err != nil {
+		return err
+	}
+	reply{status: http.StatusNoContent}.send(w, r)
+	return nil
+}
