@@ -17,8 +17,8 @@ import (
 // while the original runs, also where nothing slows it down.
 const inFlightBurst = 10
 
-// servicePath is the Location of a registered service.
-var servicePath = regexp.MustCompile(`^/servicios/[0-9]+$`)
+// registeredLocation is the Location of a registered service.
+var registeredLocation = regexp.MustCompile(`^/servicios/[0-9]+$`)
 
 // check is one sentence of the promise.
 type check struct {
@@ -212,7 +212,7 @@ func (v *verification) register(ctx context.Context, token, key, name string) (a
 	if err != nil {
 		return answer{}, err
 	}
-	if got.status != http.StatusCreated || !servicePath.MatchString(got.header.Get("Location")) {
+	if got.status != http.StatusCreated || !registeredLocation.MatchString(got.header.Get("Location")) {
 		return answer{}, unexpected(got, "201 con la dirección del servicio en Location")
 	}
 	return got, nil

@@ -1,5 +1,5 @@
-// cli.go owns the command line: one struct per command, with defaults and help in one
-// place. An environment variable sets a default, a flag always wins. It must not know
+// cli.go owns the command line: how it is read, and the command that runs servers (the
+// others are in commands.go). Defaults and help stand in the commands' structs. An environment variable sets a default, a flag always wins. It must not know
 // the insides of any server.
 
 package main
@@ -7,11 +7,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -20,13 +17,16 @@ import (
 const (
 	defaultDatabase = "revisor.db"
 	defaultTarget   = "http://127.0.0.1:18080"
-	defaultGateway  = "http://127.0.0.1:18082"
 )
 
 // commandLine is all commands. The tag "variable" names the environment variable that
 // sets a flag's default, "milliseconds" one that holds a number of milliseconds.
 type commandLine struct {
 	Serve      serveCommand      `cmd:"" default:"withargs" help:"Run servers. This is the default command."`
+	Register   registerCommand   `cmd:"" help:"Register a service and retry well: a client for the opening scene."`
+	Verify     verifyCommand     `cmd:"" help:"Check whether a server keeps its promise about Idempotency-Key."`
+	Script     scriptCommand     `cmd:"" help:"Serve the given answers, one per request; the last one repeats."`
+	Backoff    backoffCommand    `cmd:"" help:"Show what jitter does to clients that fail together."`
 	Credential credentialCommand `cmd:"" help:"Add, list and revoke the credentials in a database."`
 	Version    kong.VersionFlag  `help:"Print the version and exit."`
 }
@@ -107,114 +107,6 @@ func (c *serveCommand) Run(p *process) error {
 		}
 	}
 	return p.serve(o)
-}
-
-type credentialCommand struct {
-	Add    credentialAdd    `cmd:"" help:"Make a credential and print its token, once."`
-	List   credentialList   `cmd:"" help:"List the credentials, revoked ones included."`
-	Revoke credentialRevoke `cmd:"" help:"End a credential. A running server obeys within a second."`
-}
-
-// databaseFlag is the flag of the commands that open the database.
-type databaseFlag struct {
-	DB string `name:"db" default:"revisor.db" variable:"REVISOR_DB" placeholder:"FILE" help:"Database file."`
-}
-
-type credentialAdd struct {
-	Name string `arg:"" help:"Its name; never used again, not after a revocation either."`
-	Team string `required:"" placeholder:"TEAM" help:"Its team: a, b, … or '*' for an admin."`
-	Role string `required:"" enum:"reader,writer,admin" placeholder:"ROLE" help:"reader, writer or admin."`
-	databaseFlag
-}
-
-// Run makes the credential. Its token is the only thing on standard output.
-func (c *credentialAdd) Run(p *process) error {
-	cred, token, err := newCredential(c.Name, c.Team, c.Role, p.now())
-	if err != nil {
-		return &usageError{err}
-	}
-	return p.withStore(c.DB, func(s *store) error {
-		var taken bool
-		err := s.write(p.ctx, func(t *tx) (err error) {
-			taken, err = t.insertCredential(cred)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if taken {
-			return fmt.Errorf("ya hubo una credencial con el nombre %q", c.Name)
-		}
-		fmt.Fprintf(p.stderr, "Credencial %s (equipo %s, rol %s). Este es su secreto; no se volverá a mostrar:\n", cred.name, cred.team, cred.role)
-		fmt.Fprintln(p.stdout, token)
-		return nil
-	})
-}
-
-type credentialList struct {
-	databaseFlag
-}
-
-// Run prints a table. No token is in it: none is kept.
-func (c *credentialList) Run(p *process) error {
-	return p.withExistingStore(c.DB, func(s *store) error {
-		all, err := s.credentials()
-		if err != nil {
-			return err
-		}
-		table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "NOMBRE\tEQUIPO\tROL\tCREADA\tESTADO")
-		for _, cred := range all {
-			state := "vigente"
-			if cred.revoked {
-				state = "revocada"
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cred.name, cred.team, cred.role, wireTime(cred.created), state)
-		}
-		return table.Flush()
-	})
-}
-
-type credentialRevoke struct {
-	Name string `arg:"" help:"Its name."`
-	databaseFlag
-}
-
-// Run revokes the credential.
-func (c *credentialRevoke) Run(p *process) error {
-	return p.withExistingStore(c.DB, func(s *store) error {
-		var done bool
-		err := s.write(p.ctx, func(t *tx) (err error) {
-			done, err = t.revokeCredential(c.Name, p.now())
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if !done {
-			return fmt.Errorf("no hay ninguna credencial vigente con el nombre %q", c.Name)
-		}
-		fmt.Fprintf(p.stdout, "Credencial %s revocada.\n", c.Name)
-		return nil
-	})
-}
-
-// withStore opens the database, making it if need be, for the time of do.
-func (p *process) withStore(path string, do func(*store) error) error {
-	s, err := openStore(path, newTag)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(s), s.close())
-}
-
-// withExistingStore does not make a database where there is none: a mistyped name
-// deserves an answer.
-func (p *process) withExistingStore(path string, do func(*store) error) error {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no existe la base de datos %s", path)
-	}
-	return p.withStore(path, do)
 }
 
 // parseCommandLine finds the command to run, with its flags set. It is nil when --help

@@ -17,7 +17,7 @@ import (
 
 var (
 	// errUnresolved says that a name has no address now.
-	errUnresolved = errors.New("no se resuelve a ninguna dirección")
+	errUnresolved = errors.New("name has no address")
 	errNotJudged  = errors.New("no address was judged for this connection")
 )
 
@@ -156,19 +156,6 @@ func forbid(u serviceURL) *forbiddenDestination {
 	return &forbiddenDestination{u.target() + " no lleva solo a direcciones públicas o permitidas"}
 }
 
-// refusalDetail is the sentence for a person about an error of judge that refuses a
-// destination at registration, where a name without addresses is refused as well.
-func refusalDetail(err error) (detail string, ok bool) {
-	var forbidden *forbiddenDestination
-	if errors.As(err, &forbidden) {
-		return forbidden.detail, true
-	}
-	if errors.Is(err, errUnresolved) {
-		return err.Error(), true
-	}
-	return "", false
-}
-
 // destinations decides where the checker may connect to, and connects.
 type destinations struct {
 	allow   allowed
@@ -200,7 +187,7 @@ func (d *destinations) judge(ctx context.Context, u serviceURL) ([]netip.AddrPor
 			return nil, fmt.Errorf("resolve %s: %w", u.host, context.Cause(ctx))
 		}
 		if err != nil || len(addrs) == 0 {
-			return nil, fmt.Errorf("%s %w", u.host, errUnresolved)
+			return nil, fmt.Errorf("resolve %s: %w", u.host, errUnresolved)
 		}
 	}
 	judged := make([]netip.AddrPort, len(addrs))

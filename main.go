@@ -5,7 +5,7 @@
 // The package is flat: a file is one noun of the product. In reading order:
 //
 //	main.go           the process: signals, exit status, wiring of the roles
-//	cli.go            the command line
+//	cli.go            the command line; commands.go, the commands beside serve
 //	demo.go           what --demo adds
 //	http.go           the edge that all servers share
 //	problem.go        the problem catalogue and the one place errors become answers
@@ -29,7 +29,8 @@
 //	serviceurl.go     a URL read as browsers read it
 //	retry.go          backoff, jitter, Retry-After
 //	lab.go            the bench
-//	gateway.go        the proxy that loses answers; faults.go says which
+//	gateway.go        the proxy that loses answers; faults.go says which, upload.go
+//	                  lends the request's body out
 //	attempt.go        one request on the wire, for the tools
 //	register.go       the client that retries well
 //	script.go         a server that answers what it is told

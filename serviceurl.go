@@ -18,9 +18,9 @@ import (
 	whatwg "github.com/nlnwa/whatwg-url/url"
 )
 
-// errServiceURL says that a text is no absolute http or https URL. Errors around
-// it never repeat the text: it may hold a password.
-var errServiceURL = errors.New("not an absolute http or https URL")
+// errServiceURL says that a text is no absolute http or https URL. It and what is
+// wrapped around it are for a person, and never repeat the text: it may hold a password.
+var errServiceURL = errors.New("tiene que ser una URL absoluta, http o https")
 
 // browserURLs reads URLs by the WHATWG standard (URL, section 4.4). Beyond its path
 // percent-encode set, "^" and "|" are escaped: net/url would otherwise escape the
@@ -47,30 +47,34 @@ func parseServiceURL(raw string) (serviceURL, error) {
 	}
 	read, err := browserURLs.Parse(raw)
 	if err != nil {
-		return serviceURL{}, fmt.Errorf("%w: no browser reads it", errServiceURL)
+		return serviceURL{}, fmt.Errorf("%w: el servidor o el puerto no se entienden", errServiceURL)
 	}
 	if misread(authority, read) {
-		return serviceURL{}, fmt.Errorf("%w: malformed address", errServiceURL)
+		return serviceURL{}, fmt.Errorf("%w: la dirección del servidor no se entiende", errServiceURL)
 	}
 	u, err := url.Parse(read.Href(true))
 	if err != nil {
-		return serviceURL{}, fmt.Errorf("%w: malformed escape or host", errServiceURL)
+		return serviceURL{}, fmt.Errorf("%w: lleva un carácter o una secuencia %% que no vale", errServiceURL)
 	}
 	host := strings.Trim(read.Hostname(), "[]")
-	if host == "" || u.Hostname() != host || (u.Scheme != "http" && u.Scheme != "https") {
-		return serviceURL{}, fmt.Errorf("%w: ambiguous host", errServiceURL)
-	}
-	port := uint64(80)
-	if u.Scheme == "https" {
-		port = 443
-	}
-	if text := u.Port(); text != "" {
-		if port, err = strconv.ParseUint(text, 10, 16); err != nil {
-			return serviceURL{}, fmt.Errorf("%w: port out of range", errServiceURL)
-		}
+	port, err := portOf(u)
+	if host == "" || u.Hostname() != host || err != nil {
+		return serviceURL{}, fmt.Errorf("%w: el servidor es ambiguo", errServiceURL)
 	}
 	literal, _ := netip.ParseAddr(host)
-	return serviceURL{url: u, host: host, literal: literal, port: uint16(port)}, nil
+	return serviceURL{url: u, host: host, literal: literal, port: port}, nil
+}
+
+// portOf is the port of a normalised URL, the scheme's own when none is written.
+func portOf(u *url.URL) (uint16, error) {
+	if u.Port() != "" {
+		port, err := strconv.ParseUint(u.Port(), 10, 16)
+		return uint16(port), err
+	}
+	if u.Scheme == "https" {
+		return 443, nil
+	}
+	return 80, nil
 }
 
 // writtenAuthority cuts the authority out of the text as it was written, and refuses
@@ -83,17 +87,17 @@ func writtenAuthority(raw string) (string, error) {
 		}
 	}
 	if len(rest) == len(raw) {
-		return "", fmt.Errorf("%w: scheme", errServiceURL)
+		return "", fmt.Errorf("%w: no empieza por http:// ni por https://", errServiceURL)
 	}
 	bad := func(r rune) bool { return r == '\\' || unicode.IsSpace(r) || unicode.IsControl(r) }
 	if !utf8.ValidString(raw) || strings.ContainsFunc(raw, bad) {
-		return "", fmt.Errorf("%w: forbidden character", errServiceURL)
+		return "", fmt.Errorf("%w: no puede llevar espacios, caracteres de control ni barras invertidas", errServiceURL)
 	}
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		rest = rest[:end]
 	}
 	if rest == "" {
-		return "", fmt.Errorf("%w: no host", errServiceURL)
+		return "", fmt.Errorf("%w: le falta el servidor", errServiceURL)
 	}
 	return rest, nil
 }

@@ -1,0 +1,225 @@
+// commands.go owns the commands beside serve: the tools and the credentials. One struct
+// per command, with its defaults and help, and a Run that sets the piece up and lets it
+// work. It must not know how any of them works.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// writerFlag is the credential that the tools use.
+type writerFlag struct {
+	Token string `default:"escritura-a" variable:"REVISOR_TOKEN" placeholder:"TOKEN" help:"Credential of a writer (default the demo's escritura-a)."`
+}
+
+type registerCommand struct {
+	Name           string        `arg:"" help:"Name of the service."`
+	URL            string        `arg:"" name:"url" help:"Address of the service."`
+	NoKey          bool          `aliases:"sin-llave" help:"Send no Idempotency-Key, and see what that means."`
+	Key            string        `placeholder:"KEY" help:"Resume an earlier intention with its key (default a new one)."`
+	Simulate       string        `default:"perder-primera" placeholder:"FAULT" help:"Fault to ask the gateway for, in X-Simular; '' for none (default perder-primera)."`
+	Base           string        `default:"http://127.0.0.1:18082" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to register at (default the gateway, http://127.0.0.1:18082)."`
+	Attempts       int           `default:"4" variable:"REVISOR_ATTEMPTS" help:"Most requests to send."`
+	AttemptTimeout time.Duration `default:"2s" milliseconds:"ALTA_LIMITE_MS" help:"Time limit of one attempt."`
+	writerFlag
+}
+
+// Run registers the service.
+func (c *registerCommand) Run(p *process) error {
+	base, err := url.Parse(c.Base)
+	if err != nil {
+		return &usageError{fmt.Errorf("--base: %w", err)}
+	}
+	r := &registration{
+		base: base, name: c.Name, url: c.URL, token: c.Token, simulate: c.Simulate,
+		key: c.Key, noKey: c.NoKey, attempts: c.Attempts, attemptTimeout: c.AttemptTimeout,
+		newKey: uuid.NewString, random: p.random, wait: pause, now: p.now, out: p.stdout,
+	}
+	if err := r.validate(); err != nil {
+		return &usageError{err}
+	}
+	return told(r.run(p.ctx), errNotRegistered)
+}
+
+// told turns a failure that the tool has explained into one that needs no more words.
+func told(err, explained error) error {
+	if errors.Is(err, explained) {
+		return errTold
+	}
+	return err
+}
+
+type verifyCommand struct {
+	Server     string `arg:"" optional:"" name:"base" placeholder:"URL" help:"Server to judge; the same as --base."`
+	Base       string `default:"http://127.0.0.1:18080" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to judge (default http://127.0.0.1:18080)."`
+	OtherToken string `default:"escritura-b" variable:"REVISOR_OTHER_TOKEN" placeholder:"TOKEN" help:"Credential of a writer of another team (default the demo's escritura-b)."`
+	writerFlag
+}
+
+// Run makes the checks.
+func (c *verifyCommand) Run(p *process) error {
+	address := c.Base
+	if c.Server != "" {
+		address = c.Server
+	}
+	base, err := url.Parse(address)
+	if err != nil {
+		return &usageError{fmt.Errorf("base: %w", err)}
+	}
+	v := &verification{
+		base: base, token: c.Token, otherToken: c.OtherToken,
+		newName: func() string { return "verify-" + uuid.NewString()[:13] }, newKey: uuid.NewString, out: p.stdout,
+	}
+	if err := v.validate(); err != nil {
+		return &usageError{err}
+	}
+	return told(v.run(p.ctx), errVerifyFailed)
+}
+
+type scriptCommand struct {
+	Answers []string `arg:"" help:"Answers: NNN, NNN:RETRY-AFTER, 409:en-curso, or mudo (accepts and never answers)."`
+	Listen  string   `default:"127.0.0.1:18082" variable:"REVISOR_GATEWAY_LISTEN" help:"Address to listen on: where the gateway would be."`
+	Log     string   `default:"text" enum:"text,json" variable:"REVISOR_LOG" help:"Form of the log on standard error: text or json."`
+}
+
+// Run serves the answers until the process is told to stop.
+func (c *scriptCommand) Run(p *process) error {
+	answers, err := parseScript(c.Answers)
+	if err != nil {
+		return &usageError{err}
+	}
+	listener, err := listen("script", c.Listen)
+	if err != nil {
+		return err
+	}
+	log := p.logger(c.Log)
+	log.Info("listening", "role", "script", "address", listener.Addr().String())
+	s := site{role: "script", listener: listener, handler: newScript(answers, log), base: p.ctx}
+	return serve(p.ctx, log, []site{s}, func(context.Context) {})
+}
+
+type backoffCommand struct{}
+
+// Run prints the demonstration.
+func (c *backoffCommand) Run(p *process) error {
+	printBackoff(p.stdout, p.random)
+	return nil
+}
+
+type credentialCommand struct {
+	Add    credentialAdd    `cmd:"" help:"Make a credential and print its token, once."`
+	List   credentialList   `cmd:"" help:"List the credentials, revoked ones included."`
+	Revoke credentialRevoke `cmd:"" help:"End a credential. A running server obeys within a second."`
+}
+
+// databaseFlag is the flag of the commands that open the database.
+type databaseFlag struct {
+	DB string `name:"db" default:"revisor.db" variable:"REVISOR_DB" placeholder:"FILE" help:"Database file."`
+}
+
+type credentialAdd struct {
+	Name string `arg:"" help:"Its name; never used again, not after a revocation either."`
+	Team string `required:"" placeholder:"TEAM" help:"Its team: a, b, … or '*' for an admin."`
+	Role string `required:"" enum:"reader,writer,admin" placeholder:"ROLE" help:"reader, writer or admin."`
+	databaseFlag
+}
+
+// Run makes the credential. Its token is the only thing on standard output.
+func (c *credentialAdd) Run(p *process) error {
+	cred, token, err := newCredential(c.Name, c.Team, c.Role, p.now())
+	if err != nil {
+		return &usageError{err}
+	}
+	return p.withStore(c.DB, func(s *store) error {
+		var taken bool
+		err := s.write(p.ctx, func(t *tx) (err error) {
+			taken, err = t.insertCredential(cred)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if taken {
+			return fmt.Errorf("ya hubo una credencial con el nombre %q", c.Name)
+		}
+		fmt.Fprintf(p.stderr, "Credencial %s (equipo %s, rol %s). Este es su secreto; no se volverá a mostrar:\n", cred.name, cred.team, cred.role)
+		fmt.Fprintln(p.stdout, token)
+		return nil
+	})
+}
+
+type credentialList struct {
+	databaseFlag
+}
+
+// Run prints a table. No token is in it: none is kept.
+func (c *credentialList) Run(p *process) error {
+	return p.withExistingStore(c.DB, func(s *store) error {
+		all, err := s.credentials()
+		if err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "NOMBRE\tEQUIPO\tROL\tCREADA\tESTADO")
+		for _, cred := range all {
+			state := "vigente"
+			if cred.revoked {
+				state = "revocada"
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cred.name, cred.team, cred.role, wireTime(cred.created), state)
+		}
+		return table.Flush()
+	})
+}
+
+type credentialRevoke struct {
+	Name string `arg:"" help:"Its name."`
+	databaseFlag
+}
+
+// Run revokes the credential.
+func (c *credentialRevoke) Run(p *process) error {
+	return p.withExistingStore(c.DB, func(s *store) error {
+		var done bool
+		err := s.write(p.ctx, func(t *tx) (err error) {
+			done, err = t.revokeCredential(c.Name, p.now())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if !done {
+			return fmt.Errorf("no hay ninguna credencial vigente con el nombre %q", c.Name)
+		}
+		fmt.Fprintf(p.stdout, "Credencial %s revocada.\n", c.Name)
+		return nil
+	})
+}
+
+// withStore opens the database, making it if need be, for the time of do.
+func (p *process) withStore(path string, do func(*store) error) error {
+	s, err := openStore(path, newTag)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(s), s.close())
+}
+
+// withExistingStore does not make a database where there is none: a mistyped name
+// deserves an answer.
+func (p *process) withExistingStore(path string, do func(*store) error) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no existe la base de datos %s", path)
+	}
+	return p.withStore(path, do)
+}
