@@ -152,7 +152,7 @@ func whyNoAnswer(err error) string {
 		return "el nombre no se encuentra: " + printable([]byte(unknown.Name), shownBody)
 	case errors.As(err, &errno):
 		return errnoLine(errno)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 		return "la conexión se cortó"
 	case errors.Is(err, errAnswerTooLong):
 		return "la respuesta es demasiado larga"

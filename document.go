@@ -1,6 +1,6 @@
-// The JSON object in a request's body, read once, by one token reader, for
-// validation and fingerprint alike: members in their order, numbers as exact
-// decimals. Pure: it knows nothing of services, requests or problem types; its
+// document.go owns the JSON object in a request's body: read once, by one token
+// reader, for validation and fingerprint alike, members in their order, numbers as
+// exact decimals. Pure: it must not know services, requests or problem types; its
 // errors are Spanish because a person reads them.
 
 package main

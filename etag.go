@@ -1,6 +1,6 @@
-// Entity tags (RFC 9110 section 8.8.3): building ours, reading the lists of
-// If-Match and If-None-Match, and the two comparisons. Pure: it sees the text
-// of header lines and knows neither requests nor what a tag stands for.
+// etag.go owns entity tags (RFC 9110 section 8.8.3): building ours, reading the lists
+// of If-Match and If-None-Match, and the two comparisons. Pure: it sees the text of
+// header lines and must not know requests, nor what a tag stands for.
 
 package main
 

@@ -1,6 +1,6 @@
-// What makes two requests one: the idempotency key, read strictly, and the
-// fingerprint of the request under it. Pure: it sees text and bytes, and knows
-// neither HTTP servers nor where keys are kept.
+// fingerprint.go owns what makes two requests one: the idempotency key, read strictly,
+// and the fingerprint of the request under it. Pure: it sees text and bytes and must
+// not know HTTP servers, nor where keys are kept.
 
 package main
 

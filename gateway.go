@@ -70,6 +70,10 @@ func newGateway(cfg gatewayConfig) http.Handler {
 	if g.patience == 0 {
 		g.patience = upstreamPatience
 	}
+	// A fresh connection each all the same, but without saying "Connection: close":
+	// the upstream would say it back, and Go then forgets what else its Connection
+	// names, which must not be passed on.
+	g.transport.DisableKeepAlives, g.transport.MaxIdleConnsPerHost = false, -1
 	g.transport.DialContext = (&net.Dialer{Timeout: dialTime}).DialContext
 	g.transport.ExpectContinueTimeout = expectTime
 	return &edge{role: "gateway", log: cfg.log, handle: g.handle, render: g.render}
@@ -87,7 +91,7 @@ func (g *gateway) handle(w http.ResponseWriter, r *http.Request) error {
 	body := newClientBody(w, r, waiting)
 	defer body.giveBack()
 	client := r.Context()
-	r.Body = body
+	r.Body = body // from here on the error answer's too
 
 	lose, err := g.meetsFault(r, body)
 	if err != nil {
@@ -98,14 +102,14 @@ func (g *gateway) handle(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err == nil:
 		return nil
+	case body.failure() != nil:
+		return fmt.Errorf("%w: %w", errBodyCut, body.failure())
 	case client.Err() != nil:
 		g.log.Info("client left", "role", "gateway", "method", r.Method, "path", r.URL.EscapedPath())
 		panic(http.ErrAbortHandler)
 	case errors.Is(err, errAnswerLost):
 		g.log.Info("answer lost on purpose", "role", "gateway", "method", r.Method, "path", r.URL.EscapedPath())
 		return err
-	case body.failure() != nil:
-		return fmt.Errorf("%w: %w", errBodyCut, body.failure())
 	case context.Cause(ctx) != nil:
 		err = context.Cause(ctx)
 	}
@@ -164,7 +168,7 @@ func (g *gateway) forward(w http.ResponseWriter, r *http.Request, body *clientBo
 		},
 	}
 	proxy.ServeHTTP(interim, r)
-	if failed == nil && !body.ended() {
+	if failed == nil {
 		body.linger()
 	}
 	return failed

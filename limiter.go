@@ -1,6 +1,6 @@
-// The rate limit: so many requests per credential in a fixed window that opens
-// with the first of them. The clock comes in; what is being counted, and who
-// asks, is not known here.
+// limiter.go owns the rate limit: so many requests per credential in a fixed window
+// that opens with the first of them. The clock comes in; it must not know what is
+// counted, nor who asks.
 
 package main
 

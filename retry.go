@@ -1,7 +1,7 @@
-// When to try again and how long to wait first: backoff ceilings, full jitter,
-// the Retry-After field and the statuses that can get better by themselves.
-// Pure: clock and randomness come in as arguments, and nothing here knows who
-// retries, what it asks for or how often.
+// retry.go owns when to try again and how long to wait first: backoff ceilings, full
+// jitter, the Retry-After field and the statuses that can get better by themselves.
+// Pure: clock and randomness come in as arguments; it must not know who retries, what
+// is asked for, or how often.
 
 package main
 

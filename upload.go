@@ -23,6 +23,8 @@ type clientBody struct {
 	waiting *patience
 	control *http.ResponseController
 
+	short bool // what is still to come can be read before an answer is given
+
 	reading sync.Mutex // held during a read: at most one reader at a time
 	src     io.Reader
 	lent    bool
@@ -36,6 +38,7 @@ func newClientBody(w http.ResponseWriter, r *http.Request, waiting *patience) *c
 	body := &clientBody{
 		waiting: waiting, control: http.NewResponseController(w),
 		src: r.Body, lent: true, left: r.ContentLength,
+		short: r.ContentLength > 0 && r.ContentLength <= smallBody && r.Header.Get("Expect") == "",
 	}
 	if body.left == 0 {
 		body.end = io.EOF
@@ -109,14 +112,21 @@ func (b *clientBody) peek(limit int64) ([]byte, error) {
 // lingerTime has passed (RFC 9112 section 9.6): a client that sends all before it
 // reads would otherwise lose the answer to a reset connection.
 func (b *clientBody) linger() {
-	if err := b.control.SetReadDeadline(time.Now().Add(lingerTime)); err != nil {
+	if b.ended() || b.control.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
 	io.Copy(io.Discard, b)
+	if b.ended() {
+		b.control.SetReadDeadline(time.Time{})
+	}
 }
 
-// giveBack ends the loan: a read under way is broken off, a later one fails.
+// giveBack ends the loan: a read under way is broken off, a later one fails. What is
+// left of a short body is read first, so that its connection can serve on.
 func (b *clientBody) giveBack() {
+	if b.short {
+		b.linger()
+	}
 	if !b.ended() {
 		b.control.SetReadDeadline(time.Unix(1, 0)) // long past
 	}

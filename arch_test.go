@@ -1,0 +1,261 @@
+// arch_test.go puts back the walls that a flat package gives up: it parses our own
+// files and fails when one knows what its header says it must not.
+
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sourceFile is one parsed file of ours.
+type sourceFile struct {
+	name    string
+	test    bool
+	text    string
+	tree    *ast.File
+	set     *token.FileSet
+	imports []string
+}
+
+func parseSources(t *testing.T) []sourceFile {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("Glob(*.go) = %v, %v", names, err)
+	}
+	var files []sourceFile
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := token.NewFileSet()
+		tree, err := parser.ParseFile(set, name, text, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := sourceFile{name: name, test: strings.HasSuffix(name, "_test.go"), text: string(text), tree: tree, set: set}
+		for _, spec := range tree.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			f.imports = append(f.imports, path)
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// uses lists the selectors pkg.Name in a file.
+func (f sourceFile) uses(pkg, name string) bool {
+	found := false
+	ast.Inspect(f.tree, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			if id, ok := sel.X.(*ast.Ident); ok && id.Name == pkg && sel.Sel.Name == name {
+				found = true
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestImportWalls: who may import what. A package not named here may be imported by
+// anyone.
+func TestImportWalls(t *testing.T) {
+	t.Parallel()
+	allowed := map[string][]string{
+		"database/sql":                        {"store.go", "writer.go"},
+		"database/sql/driver":                 {"writer.go"},
+		"modernc.org/sqlite":                  {"store.go"},
+		"modernc.org/sqlite/lib":              {"store.go"},
+		"github.com/alecthomas/kong":          {"cli.go"},
+		"github.com/nlnwa/whatwg-url/url":     {"serviceurl.go"},
+		"github.com/dunglas/httpsfv":          {"fingerprint.go"},
+		"os":                                  {"main.go", "commands.go", "store.go"},
+		"os/signal":                           {"main.go"},
+		"math/rand/v2":                        {"main.go"},
+		"net/http/httputil":                   {"gateway.go"},
+		"github.com/julienschmidt/httprouter": {"http.go", "server.go", "services.go", "revisions.go", "policy.go"},
+		"net/http": {
+			"http.go", "problem.go", "server.go", "services.go", "revisions.go", "credentials.go", "idempotency.go", "policy.go",
+			"checker.go", "lab.go", "gateway.go", "upload.go", "script.go", "attempt.go", "register.go", "verify.go", "checks.go",
+			"main.go", "demo.go",
+		},
+	}
+	for _, f := range parseSources(t) {
+		if f.test {
+			continue
+		}
+		for _, path := range f.imports {
+			if who, walled := allowed[path]; walled && !slices.Contains(who, f.name) {
+				t.Errorf("%s imports %s; allowed: %v", f.name, path, who)
+			}
+		}
+	}
+}
+
+// TestPureFiles: what is pure imports no world: no servers, storage, files, and does
+// not ask the clock.
+func TestPureFiles(t *testing.T) {
+	t.Parallel()
+	pure := []string{"etag.go", "fingerprint.go", "document.go", "retry.go", "limiter.go", "faults.go", "status.go", "fresh.go", "backoff.go"}
+	world := []string{"net/http", "net", "os", "database/sql", "log/slog", "context"}
+	seen := 0
+	for _, f := range parseSources(t) {
+		if !slices.Contains(pure, f.name) {
+			continue
+		}
+		seen++
+		for _, path := range f.imports {
+			if slices.Contains(world, path) {
+				t.Errorf("%s is pure and imports %s", f.name, path)
+			}
+		}
+	}
+	if seen != len(pure) {
+		t.Errorf("%d of the pure files exist, want %d", seen, len(pure))
+	}
+}
+
+// TestForbiddenCalls: the clock, the environment and the end of the process come in
+// through main.go. Deadlines on connections are the exception: they need real time.
+func TestForbiddenCalls(t *testing.T) {
+	t.Parallel()
+	rules := []struct {
+		pkg, name string
+		allowed   []string
+	}{
+		{"time", "Now", []string{"main.go", "http.go", "lab.go", "upload.go"}},
+		{"time", "Since", nil},
+		{"time", "Sleep", nil},
+		{"os", "Getenv", []string{"main.go"}},
+		{"os", "LookupEnv", nil},
+		{"os", "Exit", []string{"main.go"}},
+		{"os", "Args", []string{"main.go"}},
+		{"os", "Stdout", []string{"main.go"}},
+		{"os", "Stderr", []string{"main.go"}},
+		{"http", "DefaultClient", nil},
+		{"http", "DefaultTransport", nil},
+		{"http", "Get", nil},
+		{"http", "Post", nil},
+		{"http", "Error", nil},
+	}
+	for _, f := range parseSources(t) {
+		if f.test {
+			continue
+		}
+		for _, rule := range rules {
+			if f.uses(rule.pkg, rule.name) && !slices.Contains(rule.allowed, f.name) {
+				t.Errorf("%s uses %s.%s; allowed: %v", f.name, rule.pkg, rule.name, rule.allowed)
+			}
+		}
+	}
+}
+
+// sqlText finds SQL: a statement's keywords, in capitals, inside a literal.
+var sqlText = regexp.MustCompile("[\"`]\\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|VACUUM)\\s+[A-Za-z(*]")
+
+// TestSQLStaysInTheStore: only the store writes SQL, and the writer its transactions.
+func TestSQLStaysInTheStore(t *testing.T) {
+	t.Parallel()
+	for _, f := range parseSources(t) {
+		if f.test || f.name == "store.go" || f.name == "writer.go" {
+			continue
+		}
+		if found := sqlText.FindString(f.text); found != "" {
+			t.Errorf("%s holds SQL: %s", f.name, found)
+		}
+	}
+}
+
+// TestPackageVariables: no wiring by package variable. What stands at the top level
+// is an error value, a compiled pattern, a read-only table, a template or an embedded
+// file, and nobody assigns to it.
+func TestPackageVariables(t *testing.T) {
+	t.Parallel()
+	files := parseSources(t)
+	names := map[string]bool{}
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		for _, decl := range f.tree.Decls {
+			gen, ok := decl.(*ast.GenDecl)
+			if !ok || gen.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				for _, id := range spec.(*ast.ValueSpec).Names {
+					names[id.Name] = true
+				}
+			}
+		}
+	}
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			assign, ok := n.(*ast.AssignStmt)
+			if !ok || assign.Tok == token.DEFINE {
+				return true
+			}
+			for _, left := range assign.Lhs {
+				if id, ok := left.(*ast.Ident); ok && id.Obj == nil && names[id.Name] {
+					t.Errorf("%s: package variable %s is assigned to", f.set.Position(assign.Pos()), id.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestFileHeaders: each file says in its first lines what it owns, and none is called
+// after a drawer.
+func TestFileHeaders(t *testing.T) {
+	t.Parallel()
+	drawers := regexp.MustCompile(`^(util|utils|common|types|models|handlers|misc|base)\.go$`)
+	for _, f := range parseSources(t) {
+		if f.test {
+			continue
+		}
+		if drawers.MatchString(f.name) {
+			t.Errorf("%s is named after a drawer", f.name)
+		}
+		if !strings.HasPrefix(f.text, "// ") {
+			t.Errorf("%s does not begin by saying what it owns", f.name)
+		}
+		if f.name != "main.go" && !strings.HasPrefix(f.text, "// "+f.name) {
+			t.Errorf("%s: the header does not name the file", f.name)
+		}
+	}
+}
+
+// TestFunctionLength: a function that no longer fits on a screen is two.
+func TestFunctionLength(t *testing.T) {
+	t.Parallel()
+	const most = 60
+	for _, f := range parseSources(t) {
+		if f.test {
+			continue
+		}
+		for _, decl := range f.tree.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			lines := f.set.Position(fn.End()).Line - f.set.Position(fn.Pos()).Line + 1
+			if lines > most {
+				t.Errorf("%s: %s has %d lines, want at most %d", f.name, fn.Name.Name, lines, most)
+			}
+		}
+	}
+}
