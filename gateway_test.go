@@ -266,37 +266,31 @@ func TestGatewayUpstreamTrouble(t *testing.T) {
 		status int
 		want   []string // how the detail begins, one of them
 	}{
-		{"cut before a byte", func(_ *net.TCPConn, in *bufio.Reader) { readHead(in); io.CopyN(io.Discard, in, 4) }, 502, []string{none + "la conexión se cortó"}},
+		{"cut before a byte", func(_ *net.TCPConn, in *bufio.Reader) { readRequest(in) }, 502, []string{none + "la conexión se cortó"}},
 		{"reset", reset, 502, []string{none + "ECONNRESET, el otro lado cortó la conexión", none + "la conexión se cortó",
 			none + "EPIPE, el otro lado cerró antes de leerlo todo"}},
 		{"cut in the status line", func(conn *net.TCPConn, in *bufio.Reader) {
-			readHead(in)
-			io.CopyN(io.Discard, in, 4)
+			readRequest(in)
 			io.WriteString(conn, "HTTP/1.1 20")
 		}, 502, []string{none + "la conversación falló ("}},
 		{"cut in the header section", func(conn *net.TCPConn, in *bufio.Reader) {
-			readHead(in)
-			io.CopyN(io.Discard, in, 4)
+			readRequest(in)
 			io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Le")
 		}, 502, []string{none + "la conversación falló ("}},
 		{"not HTTP", func(conn *net.TCPConn, in *bufio.Reader) {
-			readHead(in)
-			io.CopyN(io.Discard, in, 4)
+			readRequest(in)
 			io.WriteString(conn, "\x00\xff nada\r\n\r\n")
 		}, 502, []string{none + "la conversación falló ("}},
 		{"an interim answer and no more", func(conn *net.TCPConn, in *bufio.Reader) {
-			readHead(in)
-			io.CopyN(io.Discard, in, 4)
+			readRequest(in)
 			io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\n\r\n")
 		}, 502, []string{none + "la conexión se cortó"}},
 		{"a protocol switch that nobody asked for", func(conn *net.TCPConn, in *bufio.Reader) {
-			readHead(in)
-			io.CopyN(io.Discard, in, 4)
+			readRequest(in)
 			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 		}, 502, []string{"el servidor de detrás contestó algo que no es una respuesta final de HTTP"}},
 		{"a status below 100", func(conn *net.TCPConn, in *bufio.Reader) {
-			readHead(in)
-			io.CopyN(io.Discard, in, 4)
+			readRequest(in)
 			io.WriteString(conn, "HTTP/1.1 042 Nada\r\nContent-Length: 0\r\n\r\n")
 		}, 502, []string{"el servidor de detrás contestó algo que no es una respuesta final de HTTP"}},
 		{"mute", func(_ *net.TCPConn, in *bufio.Reader) { io.Copy(io.Discard, in) }, 504, []string{"el servidor de detrás no respondió a tiempo"}},

@@ -305,8 +305,8 @@ func listen(role, address string) (net.Listener, error) {
 }
 
 // serve runs all sites until ctx ends or one of them fails; then it stops accepting
-// and lets requests finish until drainTime has passed. What drain does (background
-// work) shares that time: its context ends with it.
+// and lets requests finish until drainTime has passed. drain, which ends the work in
+// the background, runs beside them; its context ends at the same time.
 func serve(ctx context.Context, log *slog.Logger, sites []site, drain func(ctx context.Context)) error {
 	group, failing := errgroup.WithContext(ctx)
 	servers := make([]*http.Server, len(sites))
@@ -331,8 +331,8 @@ func serve(ctx context.Context, log *slog.Logger, sites []site, drain func(ctx c
 			}
 		})
 	}
+	stopping.Go(func() { drain(limit) })
 	stopping.Wait()
-	drain(limit)
 	return group.Wait()
 }
 

@@ -256,7 +256,7 @@ func (p *process) startRevisor(o serveOptions, listeners map[string]net.Listener
 			return nil, err
 		}
 	}
-	if err := queue.start(context.WithoutCancel(p.ctx)); err != nil {
+	if err := queue.start(p.ctx); err != nil {
 		closeAll()
 		return nil, err
 	}

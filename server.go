@@ -211,7 +211,8 @@ func (s *server) find(path string) (*resource, httprouter.Params, error) {
 		return nil, nil, unknown
 	}
 	for _, p := range ps {
-		if p.Key == "id" && strings.Trim(p.Value, "0123456789") != "" {
+		// The router lets an empty id through, in "/servicios//salud".
+		if p.Key == "id" && (p.Value == "" || strings.Trim(p.Value, "0123456789") != "") {
 			return nil, nil, unknown
 		}
 	}

@@ -30,6 +30,8 @@ const (
 	// busyTime is how long a write waits for another process's lock. Shorter than a
 	// client's patience for one attempt (2 s), so that it hears the truth in time.
 	busyTime = 1500 * time.Millisecond
+	// busyPause is between two attempts where SQLite itself does not wait.
+	busyPause = 10 * time.Millisecond
 	// readers is the size of the read pool: one for each core of a small machine.
 	readers = 2
 	// journalLimit bounds the file that the write-ahead log leaves behind, in bytes.
@@ -110,7 +112,7 @@ func openStore(path string, newTag func() string) (*store, error) {
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
 	writeDB.SetMaxOpenConns(1)
-	tag, err := prepareFile(writeDB, newTag)
+	tag, err := prepareWhenFree(writeDB, newTag)
 	if err != nil {
 		writeDB.Close()
 		return nil, fmt.Errorf("database %s: %w", path, err)
@@ -147,8 +149,8 @@ func dsn(path, params string) string {
 		busyTime.Milliseconds(), journalLimit)
 }
 
-// inspect looks at an existing file without changing it: absent or empty is fine, a
-// database that is not ours or is newer is not.
+// inspect looks at an existing file without changing it, nor what lies beside it:
+// absent or empty is fine, a database that is not ours or is newer is not.
 func inspect(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
@@ -160,28 +162,70 @@ func inspect(path string) error {
 	if !info.Mode().IsRegular() {
 		return errors.New("not a regular file")
 	}
-	db, err := sql.Open("sqlite", dsn(path, "mode=ro"))
+	// What is in a log counts too. Where there is none, an immutable file is one beside
+	// which SQLite makes none.
+	access := "mode=ro&immutable=1"
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		if log, err := os.Stat(target + "-wal"); err == nil && log.Size() > 0 {
+			access = "mode=ro"
+		}
+	}
+	db, err := sql.Open("sqlite", dsn(path, access))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	var id, version, tables int64
-	err = db.QueryRow(`SELECT (SELECT application_id FROM pragma_application_id),
-		(SELECT user_version FROM pragma_user_version), (SELECT COUNT(*) FROM sqlite_schema)`).Scan(&id, &version, &tables)
+	marks, err := readMarks(db)
 	if err != nil {
 		return fmt.Errorf("cannot be read as a database: %w", err)
 	}
-	if id != applicationID && (tables > 0 || version != 0 || id != 0) {
-		return errors.New("is the database of another program")
+	return marks.refusal()
+}
+
+// fileMarks tell whose a database is and of which version.
+type fileMarks struct {
+	id, version int64
+	tables      bool // whether it has any; not looked at in ours
+}
+
+// readMarks reads page 1 only, if the file is ours: so it does not matter that a
+// process may be writing the others.
+func readMarks(db *sql.DB) (m fileMarks, err error) {
+	if err := db.QueryRow(`PRAGMA application_id`).Scan(&m.id); err != nil {
+		return m, err
 	}
-	if version > schemaVersion {
-		return newerSchema(version)
+	if err := db.QueryRow(`PRAGMA user_version`).Scan(&m.version); err != nil {
+		return m, err
+	}
+	if m.id != applicationID {
+		err = db.QueryRow(`SELECT EXISTS (SELECT 1 FROM sqlite_schema)`).Scan(&m.tables)
+	}
+	return m, err
+}
+
+// refusal is nil for a file of ours and for one that nobody has used.
+func (m fileMarks) refusal() error {
+	switch {
+	case m.id != applicationID && (m.id != 0 || m.version != 0 || m.tables):
+		return errors.New("is the database of another program")
+	case m.version > schemaVersion:
+		return fmt.Errorf("has schema version %d, newer than the %d that this program knows", m.version, schemaVersion)
 	}
 	return nil
 }
 
-func newerSchema(version int64) error {
-	return fmt.Errorf("has schema version %d, newer than the %d that this program knows", version, schemaVersion)
+// prepareWhenFree insists for busyTime: a new file's change to WAL does not wait for the
+// lock of another process that is making the same file, whatever busy_timeout says.
+func prepareWhenFree(db *sql.DB, newTag func() string) (tag string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), busyTime)
+	defer cancel()
+	for {
+		tag, err = prepareFile(db, newTag)
+		if !isBusy(err) || ctx.Err() != nil {
+			return tag, err
+		}
+		<-time.After(busyPause)
+	}
 }
 
 // prepareFile makes the schema where there is none and returns the file's tag.
@@ -192,15 +236,17 @@ func prepareFile(db *sql.DB, newTag func() string) (tag string, err error) {
 		return "", fmt.Errorf("begin: %w", err)
 	}
 	defer t.Rollback()
-	var version, vacuum int64
-	err = t.QueryRowContext(ctx, `SELECT user_version, auto_vacuum FROM pragma_user_version, pragma_auto_vacuum`).Scan(&version, &vacuum)
+	var marks fileMarks
+	var vacuum int64
+	err = t.QueryRowContext(ctx, `SELECT application_id, user_version, EXISTS (SELECT 1 FROM sqlite_schema), auto_vacuum
+		FROM pragma_application_id, pragma_user_version, pragma_auto_vacuum`).Scan(&marks.id, &marks.version, &marks.tables, &vacuum)
 	if err != nil {
 		return "", fmt.Errorf("read versions: %w", err)
 	}
-	if version > schemaVersion { // another process was faster than our inspection
-		return "", newerSchema(version)
+	if err := marks.refusal(); err != nil { // another process was faster than our inspection
+		return "", err
 	}
-	if version == 0 {
+	if marks.version == 0 {
 		_, err := t.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion))
 		if err != nil {
 			return "", fmt.Errorf("make schema: %w", err)

@@ -132,11 +132,18 @@ func (w *writer) run(group []*job) {
 	results := make([]error, len(group))
 	err := w.commitGroup(group, results)
 	for i, j := range group {
-		if err != nil && results[i] == nil {
+		if err != nil && !standsAlone(results[i]) {
 			results[i] = err
 		}
 		j.result <- results[i]
 	}
+}
+
+// standsAlone tells whether a job's own error is true even though its group failed. A
+// refusal is not: it may rest on what a neighbour had written ("the name is taken").
+func standsAlone(own error) bool {
+	var crash *panicError
+	return errors.As(own, &crash) || errors.Is(own, errStoreUnavailable)
 }
 
 // commitGroup runs the jobs in one transaction. A job's own error goes to results;
