@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -156,10 +157,18 @@ func checkOtherCredential(ctx context.Context, v *verification) error {
 	if err != nil {
 		return fmt.Errorf("con la otra credencial, que debe ser de otro equipo: %w", err)
 	}
-	if location := theirs.header.Get("Location"); location == mine.header.Get("Location") {
-		return fmt.Errorf("la otra credencial recibió el mismo servicio, %s; se esperaba uno propio", printable([]byte(location), shownBody))
+	location := theirs.header.Get("Location")
+	if location == mine.header.Get("Location") {
+		return fmt.Errorf("la otra credencial recibió el mismo servicio, %s; se esperaba uno propio", location)
 	}
-	return v.expectEffects(ctx, v.otherToken, name, 1)
+	services, err := v.list(ctx, v.otherToken)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(services, func(s listed) bool { return s.path() == location && s.Nombre == name }) {
+		return fmt.Errorf("%s no está en la lista de la otra credencial; se esperaba allí", location)
+	}
+	return nil
 }
 
 func checkRetiredReplay(ctx context.Context, v *verification) error {

@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -68,6 +69,9 @@ func (c *serveCommand) Validate() error {
 	}
 	if c.Demo && len(asked) != 0 && len(asked) != len(c.addresses()) {
 		return errors.New("--demo runs all three roles: leave --as out")
+	}
+	if target, err := url.Parse(c.Target); c.Target != "" && (err != nil || validateBase(target) != nil) {
+		return fmt.Errorf("--target: %q is no server: want http://host:port or https://host:port, without a path", c.Target)
 	}
 	if c.KeyTTL <= 0 {
 		return errors.New("--key-ttl: a key must live longer than nothing")

@@ -61,8 +61,9 @@ func (b *bench) readAnswer(in *bufio.Reader, method, path string) response {
 	return got
 }
 
-// wire sends head and then each piece, reads nothing before all is sent, ends its side,
-// and reads the answer. closed tells whether the server ended its side after it.
+// wire sends head and then each piece, reads nothing before all is sent, and reads the
+// answer. closed tells whether the server ended its side after it. The client ends its
+// own side before it reads only if it has nothing to send but the head.
 func (b *bench) wire(head string, pieces [][]byte) (got response, closed bool) {
 	b.t.Helper()
 	conn, in := b.dial()
@@ -73,7 +74,9 @@ func (b *bench) wire(head string, pieces [][]byte) (got response, closed bool) {
 			return response{}, false
 		}
 	}
-	conn.CloseWrite()
+	if pieces == nil {
+		conn.CloseWrite()
+	}
 	method, rest, _ := strings.Cut(head, " ")
 	path, _, _ := strings.Cut(rest, " ")
 	got = b.readAnswer(in, method, path)
@@ -115,6 +118,7 @@ func TestEarlyAnswerReachesASendingClient(t *testing.T) {
 		{"PUT", "PUT /servicios/1", "escritura-a", json + "If-Match: *\r\n", chunked(20*16, mib/16), 1, "413 about:blank"},
 		{"maintenance", "PUT /mantenimiento", "admin", json, [][]byte{body20}, 1, "413 about:blank"},
 		{"401", "POST /servicios", "nadie", json, [][]byte{body20}, 1, "401 credencial-invalida"},
+		{"401, just too long to keep the connection", "POST /servicios", "nadie", json, [][]byte{body3[:smallBody+1]}, repeat3MiB, "401 credencial-invalida"},
 		{"401 in chunks", "POST /servicios", "nadie", json, chunked(20*16, mib/16), 1, "401 credencial-invalida"},
 		{"403", "POST /servicios", "lectura-a", json, [][]byte{body20}, 1, "403 permiso-insuficiente"},
 		{"404", "POST /nada", "escritura-a", json, [][]byte{body20}, 1, "404 about:blank"},
@@ -136,12 +140,15 @@ func TestEarlyAnswerReachesASendingClient(t *testing.T) {
 		head := tt.line + " HTTP/1.1\r\nHost: revisor\r\nAuthorization: Bearer " + tt.as + "\r\n" + tt.fields + length + "\r\n"
 		good := 0
 		for range tt.times {
+			start := time.Now()
 			got, closed := b.wire(head, tt.pieces)
-			if got.verdict() == tt.want && got.header.Get("Connection") == "close" && got.header.Get("Date") != "" && closed {
-				good++
-			} else {
-				t.Errorf("%s = %s, Connection %q, closed %v, want %s, close, true", tt.name, got.verdict(), got.header.Get("Connection"), closed, tt.want)
+			took := time.Since(start)
+			if got.verdict() != tt.want || got.header.Get("Connection") != "close" || got.header.Get("Date") == "" || !closed || took > lingerTime {
+				t.Errorf("%s = %s, Connection %q, Date %q, closed %v after %v, want %s, close, a date, true at once", tt.name,
+					got.verdict(), got.header.Get("Connection"), got.header.Get("Date"), closed, took, tt.want)
+				break
 			}
+			good++
 		}
 		t.Logf("%s: %d of %d", tt.name, good, tt.times)
 	}
@@ -160,6 +167,9 @@ func TestStagedCloseEnds(t *testing.T) {
 	}
 	if _, err := in.ReadByte(); err != io.EOF {
 		t.Errorf("after the answer: %v, want the server's end", err)
+	}
+	if took := time.Since(start); took > lingerTime/2 {
+		t.Errorf("the server ended its side after %v, want at once", took)
 	}
 	eventually(t, "the connection closed", func() bool {
 		_, err := conn.Write([]byte("x"))

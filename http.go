@@ -266,6 +266,9 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.log.Error("answer cut short", "role", e.role, "error", err)
 		panic(http.ErrAbortHandler)
 	}
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil { // the client left: nobody to tell, nothing wrong here
+		panic(http.ErrAbortHandler)
+	}
 	e.render(rec, r, err)
 }
 

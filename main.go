@@ -138,6 +138,7 @@ type serveOptions struct {
 // anything else is touched.
 func (p *process) serve(o serveOptions) error {
 	log := p.logger(o.logFormat)
+	slog.SetDefault(log) // net/http's own complaints
 	listeners := map[string]net.Listener{}
 	defer func() {
 		for _, l := range listeners {
@@ -203,7 +204,7 @@ func newGatewayFor(o serveOptions, listeners map[string]net.Listener, log *slog.
 	}
 	u, err := url.Parse(target)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--target: %w", err)}
+		return nil, err
 	}
 	return newGateway(gatewayConfig{target: u, simulate: o.simulate, log: log}), nil
 }

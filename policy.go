@@ -62,6 +62,9 @@ func (e *engine) policy() policy {
 	}
 }
 
+// Lifetime is the lifetime in seconds as the page shows it: never as 2.592e+06.
+func (p policy) Lifetime() string { return strconv.FormatFloat(p.LifetimeS, 'f', -1, 64) }
+
 //go:embed policy.html
 var policyHTML string
 

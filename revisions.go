@@ -87,7 +87,7 @@ func (s *server) postRevision(w http.ResponseWriter, r *http.Request, ps httprou
 	if err != nil {
 		return err
 	}
-	if !out.replayed {
+	if accepted != 0 { // not "not replayed": an answer read back after a failed commit is of our making too
 		s.queue.accept(accepted)
 	}
 	out.send(w, r)

@@ -81,6 +81,7 @@ func (v *verification) run(ctx context.Context) error {
 	_, unreachable := v.ask(limited, http.MethodGet, v.token, "/servicios")
 	if unreachable != nil {
 		fmt.Fprintf(v.out, "el servidor %s no contesta: %v\n", v.base.Redacted(), unreachable)
+		unreachable = errors.New("el servidor no contesta") // the reason once is enough
 	}
 	passed := 0
 	for _, c := range checks {
@@ -173,6 +174,8 @@ type listed struct {
 	Nombre string `json:"nombre"`
 }
 
+func (s listed) path() string { return fmt.Sprintf("/servicios/%d", s.ID) }
+
 // list returns the services that a credential sees.
 func (v *verification) list(ctx context.Context, token string) ([]listed, error) {
 	got, err := v.ask(ctx, http.MethodGet, token, "/servicios")
@@ -222,9 +225,9 @@ func (v *verification) clean(ctx context.Context) {
 			if !ours[service.Nombre] {
 				continue
 			}
-			path := fmt.Sprintf("/servicios/%d", service.ID)
-			if got, err := v.ask(ctx, http.MethodDelete, token, path); err != nil || got.status != http.StatusNoContent {
-				fmt.Fprintf(v.out, "aviso: el servicio de prueba %s quedó sin retirar\n", path)
+			got, err := v.ask(ctx, http.MethodDelete, token, service.path())
+			if err != nil || got.status != http.StatusNoContent {
+				fmt.Fprintf(v.out, "aviso: el servicio de prueba %s quedó sin retirar\n", service.path())
 			}
 		}
 	}

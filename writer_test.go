@@ -264,7 +264,8 @@ func TestCloseFinishesWhatIsQueued(t *testing.T) {
 		close(closed)
 	}()
 	eventually(t, "the writer takes no more", func() bool {
-		return errors.Is(s.write(context.Background(), func(*tx) error { return nil }), errStoreUnavailable)
+		idle := &job{ctx: context.Background(), do: func(*tx) error { return nil }, result: make(chan error, 1)}
+		return errors.Is(s.enqueue(idle), errStoreUnavailable)
 	})
 	release()
 	<-closed
