@@ -137,12 +137,23 @@ func newBench(t *testing.T, o benchOptions) *bench {
 		if err := <-served; err != nil {
 			t.Errorf("serve: %v", err)
 		}
+		checkNothingInFlight(t, b.engine)
 		if err := st.close(); err != nil {
 			t.Errorf("close store: %v", err)
 		}
 	})
 	t.Cleanup(b.stop)
 	return b
+}
+
+// checkNothingInFlight: on every path out a key leaves the table of those in flight.
+func checkNothingInFlight(t *testing.T, e *engine) {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.flights) != 0 {
+		t.Errorf("%d keys are in flight at the end, want none", len(e.flights))
+	}
 }
 
 func testListener(t *testing.T) net.Listener {

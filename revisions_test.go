@@ -149,7 +149,7 @@ func TestDestinationForbiddenLater(t *testing.T) {
 	}
 }
 
-func TestLiveCheck(t *testing.T) {
+func TestHealthRoute(t *testing.T) {
 	t.Parallel()
 	closed := testListener(t)
 	closed.Close()
