@@ -22,6 +22,7 @@
 //	etag.go           entity tags
 //	store.go          the database file and all SQL; schema.sql
 //	writer.go         the one writer, which commits groups
+//	checkpoint.go     what moves the write-ahead log into the file
 //	fresh.go          a value re-read before it is too old
 //	checker.go        one check of a service
 //	queue.go          pending revisions

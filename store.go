@@ -97,6 +97,8 @@ type store struct {
 	writeDB *sql.DB
 	readDB  *sql.DB
 	reads   *statements
+	moveDB  *sql.DB // the checkpointer's
+	mover   *checkpointer
 	tag     string // eight hex digits, part of every entity tag
 }
 
@@ -107,7 +109,7 @@ func openStore(path string, newTag func() string) (*store, error) {
 	if err := inspect(path); err != nil {
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
-	writeDB, err := sql.Open("sqlite", dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=wal"))
+	writeDB, err := sql.Open("sqlite", dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=wal&_pragma=wal_autocheckpoint(0)"))
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
@@ -124,17 +126,25 @@ func openStore(path string, newTag func() string) (*store, error) {
 	}
 	readDB.SetMaxOpenConns(readers)
 	readDB.SetMaxIdleConns(readers)
+	moveDB, err := sql.Open("sqlite", dsn(path, "mode=rw"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("database %s: %w", path, err), readDB.Close(), writeDB.Close())
+	}
+	moveDB.SetMaxOpenConns(1)
+	w := newWriter(writeDB)
 	return &store{
-		writer: newWriter(writeDB), writeDB: writeDB,
-		readDB: readDB, reads: newStatements(readDB), tag: tag,
+		writer: w, writeDB: writeDB,
+		readDB: readDB, reads: newStatements(readDB),
+		moveDB: moveDB, mover: newCheckpointer(moveDB, w), tag: tag,
 	}, nil
 }
 
 // close finishes the queued writes and closes the file.
 func (s *store) close() error {
 	s.writer.close()
+	s.mover.close()
 	s.reads.close()
-	return errors.Join(s.readDB.Close(), s.writeDB.Close())
+	return errors.Join(s.readDB.Close(), s.moveDB.Close(), s.writeDB.Close())
 }
 
 // dsn is the address of the file for the driver, with what every connection needs.
@@ -572,6 +582,15 @@ func (t *tx) releasePages(limit int) (left int64, err error) {
 	}
 	err = t.stmts.queryRow(`SELECT freelist_count FROM pragma_freelist_count`, nil, &left)
 	return left, err
+}
+
+// checkpoint moves as much of the write-ahead log into the database file as it can
+// without waiting for anybody. It tells how many pages the log holds and how many of
+// them are still to be moved.
+func (s *statements) checkpoint() (pages, left int64, err error) {
+	var busy, moved int64
+	err = s.queryRow(`PRAGMA wal_checkpoint(PASSIVE)`, nil, &busy, &pages, &moved)
+	return pages, pages - moved, err
 }
 
 // maintenance tells whether the API is closed.

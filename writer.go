@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -52,6 +53,9 @@ type writer struct {
 
 	mu     sync.RWMutex // held for reading while sending, so that close never races a send
 	closed bool
+
+	commits atomic.Int64 // groups committed
+	finish  atomic.Bool  // the checkpointer asks the writer to finish a checkpoint
 
 	conn *sql.Conn // nil until needed, and again after trouble
 	tx   *tx
@@ -105,6 +109,7 @@ func (w *writer) loop() {
 	defer w.discard()
 	for first := range w.queue {
 		w.run(w.collect(first))
+		w.finishCheckpoint()
 	}
 }
 
@@ -169,7 +174,18 @@ func (w *writer) commitGroup(group []*job, results []error) error {
 		w.rollback()
 		return &commitError{err}
 	}
+	w.commits.Add(1)
 	return nil
+}
+
+// finishCheckpoint moves, between two groups and when asked, what little the
+// checkpointer has left: only when nothing is left can the next group begin the log
+// anew. It is short because the checkpointer has just done the most.
+func (w *writer) finishCheckpoint() {
+	if w.conn == nil || !w.finish.CompareAndSwap(true, false) {
+		return
+	}
+	w.tx.stmts.checkpoint() // what fails here is tried again
 }
 
 // runJob runs one job in its savepoint. own is the job's refusal, rolled back alone;
