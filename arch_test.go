@@ -106,7 +106,7 @@ func TestImportWalls(t *testing.T) {
 // not ask the clock.
 func TestPureFiles(t *testing.T) {
 	t.Parallel()
-	pure := []string{"etag.go", "fingerprint.go", "document.go", "retry.go", "limiter.go", "faults.go", "status.go", "fresh.go", "backoff.go"}
+	pure := []string{"etag.go", "fingerprint.go", "document.go", "retry.go", "limiter.go", "faults.go", "status.go", "fresh.go", "backoff.go", "prefer.go"}
 	world := []string{"net/http", "net", "os", "database/sql", "log/slog", "context"}
 	seen := 0
 	for _, f := range parseSources(t) {

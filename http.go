@@ -355,3 +355,18 @@ func newHTTPServer(s site, log *slog.Logger) *http.Server {
 	}
 	return server
 }
+
+// pause waits for d, or for ctx to end, whose error it then returns.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

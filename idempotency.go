@@ -1,6 +1,6 @@
 // idempotency.go owns the engine of the Idempotency-Key: key in flight, recorded,
-// replayed; prepare and apply; waiting for an original; the sweep's schedule. It must
-// not know any particular resource, nor SQL text.
+// replayed; prepare and apply; waiting for an original. It must not know any
+// particular resource, nor SQL text.
 //
 // The constraint in the database decides; the table in memory only answers sooner. No
 // row says "processing": an effect and its recorded answer are one transaction, so
@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -30,19 +29,10 @@ const (
 	policyLink = `</idempotencia>; rel="describedby"`
 	// workTime bounds the work of one operation, which outlives its client.
 	workTime = 30 * time.Second
-	// longestWait is the most a client may wait for an original (Prefer: wait).
+	// longestWait is the most that a client may wait for an original (Prefer: wait).
 	longestWait = 30 * time.Second
 	// defaultWait is how long it waits with --in-flight wait and no preference.
 	defaultWait = 10 * time.Second
-	// sweepBatch and sweepPause keep the sweep's writes small and apart, so that
-	// nobody's commit waits long behind one.
-	sweepBatch = 100
-	sweepPause = 10 * time.Millisecond
-	// sweepPages is how many free pages one step gives back.
-	sweepPages = 200
-	// longestSweepInterval is how often the sweep looks when keys live long.
-	longestSweepInterval  = time.Minute
-	shortestSweepInterval = time.Second
 )
 
 // success is what an operation tells its client: all of it that a replay repeats. The
@@ -339,44 +329,6 @@ func (e *engine) waitFor(prefer []string) (wait time.Duration, preferred bool) {
 	return 0, false
 }
 
-// preferredWait reads the lines of Prefer (RFC 7240): the first wait preference counts,
-// in whole seconds (section 4.3), and more than 30 count as 30.
-func preferredWait(lines []string) (wait time.Duration, ok bool) {
-	for _, preference := range splitField(strings.Join(lines, ","), ',') {
-		name, value, _ := strings.Cut(splitField(preference, ';')[0], "=")
-		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
-			continue
-		}
-		value = strings.TrimSpace(value)
-		if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
-			value = value[1 : n-1]
-		}
-		seconds, err := strconv.ParseUint(value, 10, 31)
-		if err != nil && !errors.Is(err, strconv.ErrRange) {
-			return 0, false
-		}
-		return time.Duration(min(seconds, uint64(longestWait/time.Second))) * time.Second, true
-	}
-	return 0, false
-}
-
-// splitField cuts a field value at each separator that is not inside a quoted string
-// (RFC 9110 section 5.6.4).
-func splitField(value string, separator byte) (parts []string) {
-	quoted, begin := false, 0
-	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted && c == '\\':
-			i++
-		case !quoted && c == separator:
-			parts, begin = append(parts, value[begin:i]), i+1
-		}
-	}
-	return append(parts, value[begin:])
-}
-
 // send writes the answer. Whenever a key was honoured it says so.
 func (o outcome) send(w http.ResponseWriter, r *http.Request) {
 	header := http.Header{"Content-Type": {"application/json"}, "Location": {o.answer.location}}
@@ -387,81 +339,4 @@ func (o outcome) send(w http.ResponseWriter, r *http.Request) {
 		header.Set(replayedHeader, strconv.FormatBool(o.replayed))
 	}
 	reply{status: o.answer.status, header: header, body: o.answer.body}.send(w, r)
-}
-
-// sweep frees the space of expired keys until ctx ends: often enough for short
-// lifetimes, seldom enough to cost nothing.
-func (e *engine) sweep(ctx context.Context) {
-	ticker := time.NewTicker(min(max(e.ttl, shortestSweepInterval), longestSweepInterval))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		swept, err := e.sweepOnce(ctx)
-		if err != nil && ctx.Err() == nil {
-			e.log.Warn("sweep", "error", err)
-		}
-		if swept > 0 {
-			e.log.Info("sweep", "expired keys deleted", swept)
-		}
-	}
-}
-
-// sweepOnce deletes what has expired, in small steps, and gives the pages back.
-func (e *engine) sweepOnce(ctx context.Context) (swept int64, err error) {
-	for {
-		var n int64
-		err := e.store.write(ctx, func(t *tx) (err error) {
-			n, err = t.sweepKeys(e.now(), sweepBatch)
-			return err
-		})
-		swept += n
-		if err != nil {
-			return swept, err
-		}
-		if n == 0 {
-			break
-		}
-		if err := pause(ctx, sweepPause); err != nil {
-			return swept, err
-		}
-	}
-	if swept == 0 {
-		return 0, nil
-	}
-	for left := int64(1); left > 0; {
-		before := left
-		err := e.store.write(ctx, func(t *tx) (err error) {
-			left, err = t.releasePages(sweepPages)
-			return err
-		})
-		if err != nil {
-			return swept, err
-		}
-		if left == before { // nothing could be given back
-			break
-		}
-		if err := pause(ctx, sweepPause); err != nil {
-			return swept, err
-		}
-	}
-	return swept, nil
-}
-
-// pause waits for d, or for ctx to end, whose error it then returns.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

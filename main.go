@@ -16,6 +16,8 @@
 //	credentials.go    who may ask
 //	limiter.go        fixed windows
 //	idempotency.go    the engine of the Idempotency-Key
+//	prefer.go         how long a request waits for its original
+//	sweep.go          freeing the space of expired keys
 //	policy.go         what is published about keys
 //	fingerprint.go    key syntax, request fingerprint
 //	document.go       a JSON body as exact data

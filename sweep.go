@@ -1,0 +1,84 @@
+// sweep.go owns freeing the space of keys whose time has passed: when, how much in one
+// step, and giving the pages back. Whether a key lives is not decided here but on
+// reading. It must not know SQL text, nor what a key protects.
+
+package main
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// sweepBatch and sweepPause keep the sweep's writes small and apart, so that
+	// nobody's commit waits long behind one.
+	sweepBatch = 100
+	sweepPause = 10 * time.Millisecond
+	// sweepPages is how many free pages one step gives back.
+	sweepPages = 200
+	// longestSweepInterval is how often the sweep looks when keys live long.
+	longestSweepInterval  = time.Minute
+	shortestSweepInterval = time.Second
+)
+
+// sweep frees the space of expired keys until ctx ends: often enough for short
+// lifetimes, seldom enough to cost nothing.
+func (e *engine) sweep(ctx context.Context) {
+	ticker := time.NewTicker(min(max(e.ttl, shortestSweepInterval), longestSweepInterval))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		swept, err := e.sweepOnce(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.log.Warn("sweep", "error", err)
+		}
+		if swept > 0 {
+			e.log.Info("sweep", "expired keys deleted", swept)
+		}
+	}
+}
+
+// sweepOnce deletes what has expired, in small steps, and gives the pages back.
+func (e *engine) sweepOnce(ctx context.Context) (swept int64, err error) {
+	for {
+		var n int64
+		err := e.store.write(ctx, func(t *tx) (err error) {
+			n, err = t.sweepKeys(e.now(), sweepBatch)
+			return err
+		})
+		swept += n
+		if err != nil {
+			return swept, err
+		}
+		if n == 0 {
+			break
+		}
+		if err := pause(ctx, sweepPause); err != nil {
+			return swept, err
+		}
+	}
+	if swept == 0 {
+		return 0, nil
+	}
+	for left := int64(1); left > 0; {
+		before := left
+		err := e.store.write(ctx, func(t *tx) (err error) {
+			left, err = t.releasePages(sweepPages)
+			return err
+		})
+		if err != nil {
+			return swept, err
+		}
+		if left == before { // nothing could be given back
+			break
+		}
+		if err := pause(ctx, sweepPause); err != nil {
+			return swept, err
+		}
+	}
+	return swept, nil
+}
