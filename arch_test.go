@@ -87,7 +87,7 @@ func TestImportWalls(t *testing.T) {
 		"net/http": {
 			"http.go", "problem.go", "server.go", "services.go", "revisions.go", "credentials.go", "idempotency.go", "policy.go",
 			"checker.go", "lab.go", "gateway.go", "upload.go", "script.go", "attempt.go", "register.go", "verify.go", "checks.go",
-			"main.go", "demo.go",
+			"main.go", "defects.go",
 		},
 	}
 	for _, f := range parseSources(t) {

@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ type serveCommand struct {
 	SaveDelay     *time.Duration `variable:"REVISOR_SAVE_DELAY" placeholder:"TIME" help:"Pretended work of a registration (default 0s; with --demo 500ms)."`
 	QueueDelay    *time.Duration `variable:"REVISOR_QUEUE_DELAY" placeholder:"TIME" help:"Pretended queue before a revision starts (default 0s; with --demo 1s)."`
 	Simulate      bool           `default:"true" negatable:"" variable:"REVISOR_SIMULATE" help:"Let the gateway obey X-Simular."`
+	Break         []string       `placeholder:"DEFECT,…" variable:"REVISOR_BREAK" help:"Deliberate defects, for learning; on loopback only: ${server_defects}."`
 	Log           string         `default:"text" enum:"text,json" variable:"REVISOR_LOG" help:"Form of the log on standard error: text or json."`
 }
 
@@ -76,9 +78,29 @@ func (c *serveCommand) Validate() error {
 	if c.KeyTTL <= 0 {
 		return errors.New("--key-ttl: a key must live longer than nothing")
 	}
+	if _, err := parseAllowed(c.Allow); err != nil {
+		return fmt.Errorf("--allow: %w", err)
+	}
+	if err := c.validateDefects(); err != nil {
+		return err
+	}
 	for name, delay := range map[string]*time.Duration{"--save-delay": c.SaveDelay, "--queue-delay": c.QueueDelay} {
 		if delay != nil && (*delay < 0 || *delay >= workTime) {
 			return fmt.Errorf("%s: must be from 0 to less than %v", name, workTime)
+		}
+	}
+	return nil
+}
+
+// validateDefects keeps a server that is broken on purpose on this machine.
+func (c *serveCommand) validateDefects() error {
+	if _, err := parseDefects(c.Break, serverDefects); err != nil || len(c.Break) == 0 {
+		return err
+	}
+	for _, ra := range c.addresses() {
+		host, _, err := net.SplitHostPort(ra.address)
+		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return fmt.Errorf("--break: only on loopback, and %s would listen on %s", ra.role, ra.address)
 		}
 	}
 	return nil
@@ -89,6 +111,10 @@ func (c *serveCommand) Run(p *process) error {
 	o := serveOptions{
 		demo: c.Demo, database: c.DB, target: c.Target, allow: c.Allow,
 		keyTTL: c.KeyTTL, wait: c.InFlight == "wait", simulate: c.Simulate, logFormat: c.Log,
+	}
+	var err error
+	if o.broken, err = parseDefects(c.Break, serverDefects); err != nil {
+		return &usageError{err}
 	}
 	if c.Demo {
 		o.saveDelay, o.queueDelay = demoSaveDelay, demoQueueDelay
@@ -121,7 +147,9 @@ func parseCommandLine(args []string, p *process) (func(*process) error, error) {
 	parser, err := kong.New(&line,
 		kong.Name("revisor"),
 		kong.Description("A service monitor that shows, and proves, that an HTTP operation can be repeated without doing its effect twice."),
-		kong.Vars{"version": version()},
+		kong.Vars{
+			"version": version(), "server_defects": joinDefects(serverDefects), "register_defects": joinDefects(registerDefects),
+		},
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(int) { ended = true }),
 		kong.Resolvers(kong.ResolverFunc(p.fromVariable)),

@@ -31,6 +31,7 @@ type registerCommand struct {
 	Base           string        `default:"http://127.0.0.1:18082" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to register at (default the gateway, http://127.0.0.1:18082)."`
 	Attempts       int           `default:"4" variable:"REVISOR_ATTEMPTS" help:"Most requests to send."`
 	AttemptTimeout time.Duration `default:"2s" milliseconds:"ALTA_LIMITE_MS" help:"Time limit of one attempt."`
+	Break          []string      `placeholder:"DEFECT,…" help:"Deliberate defects, for learning: ${register_defects}."`
 	writerFlag
 }
 
@@ -40,10 +41,15 @@ func (c *registerCommand) Run(p *process) error {
 	if err != nil {
 		return &usageError{fmt.Errorf("--base: %w", err)}
 	}
+	broken, err := parseDefects(c.Break, registerDefects)
+	if err != nil {
+		return &usageError{err}
+	}
 	r := &registration{
 		base: base, name: c.Name, url: c.URL, token: c.Token, simulate: c.Simulate,
 		key: c.Key, noKey: c.NoKey, attempts: c.Attempts, attemptTimeout: c.AttemptTimeout,
 		newKey: uuid.NewString, random: p.random, wait: pause, now: p.now, out: p.stdout,
+		keyPerAttempt: broken[keyPerAttempt],
 	}
 	if err := r.validate(); err != nil {
 		return &usageError{err}

@@ -153,7 +153,7 @@ func TestRefusedRequestsUseUpNoID(t *testing.T) {
 func (b *bench) serveOperation(apply func(t *tx) (success, error)) response {
 	b.t.Helper()
 	log := slog.New(slog.NewTextHandler(b.log, nil))
-	route := &edge{role: "test", log: log, render: renderProblem(log), handle: func(w http.ResponseWriter, r *http.Request) error {
+	route := &edge{role: "test", log: log, render: renderProblem(log, nil), handle: func(w http.ResponseWriter, r *http.Request) error {
 		out, err := b.engine.do(w, withCaller(r, practiceCredentials()[1]), operation{
 			fingerprint: fingerprintBytes("POST", "/servicios", nil),
 			prepare:     func(context.Context) error { return nil },

@@ -603,7 +603,7 @@ func TestGatewayEarlyAnswerReachesASendingClient(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			origin := &edge{role: "test", log: slog.New(slog.DiscardHandler), render: renderProblem(slog.New(slog.DiscardHandler)),
+			origin := &edge{role: "test", log: slog.New(slog.DiscardHandler), render: renderProblem(slog.New(slog.DiscardHandler), nil),
 				handle: func(w http.ResponseWriter, r *http.Request) error {
 					_, err := readBody(w, r, 16<<10)
 					return err

@@ -15,8 +15,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,6 +71,7 @@ type benchOptions struct {
 	queueDelay time.Duration
 	resolve    func(ctx context.Context, host string) ([]netip.Addr, error)
 	allow      []string
+	broken     defects
 }
 
 // bench is a running revisor.
@@ -116,7 +115,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	check := newChecker(dests, time.Now, func() float64 { return 0 }, pause)
 	queue := newRevisionQueue(st, check, o.queueDelay, time.Now, pause, log)
 	b.store = st
-	b.engine = newEngine(engineConfig{store: st, now: b.clock.Now, log: log, ttl: o.ttl, wait: o.wait})
+	b.engine = newEngine(engineConfig{store: st, now: b.clock.Now, log: log, ttl: o.ttl, wait: o.wait, broken: o.broken})
 	if err := queue.start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +125,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	sites := []site{
 		{role: "revisor", listener: listener, handler: newServer(serverConfig{
 			store: st, engine: b.engine, checker: check, queue: queue, destinations: dests,
-			now: b.clock.Now, log: log, practice: practiceCredentials(), saveDelay: o.saveDelay,
+			now: b.clock.Now, log: log, practice: practiceCredentials(), saveDelay: o.saveDelay, broken: o.broken,
 		})},
 		{role: "lab", listener: labListener, handler: newLab(log), base: ctx},
 	}
@@ -246,140 +245,6 @@ func (b *bench) registered(as, body string) string {
 // verdict is an answer in one word or two: its status, and its problem if it is one.
 func (r response) verdict() string {
 	return strings.TrimSpace(strconv.Itoa(r.status) + " " + r.problem())
-}
-
-// problemForm is every problem, member by member: type, title, status, detail,
-// instance, extensions, reintentable.
-var problemForm = regexp.MustCompile(`^\{"type":"([^"]+)","title":"([^"]+)","status":([0-9]+),"detail":"((?:[^"\\]|\\.)+)",` +
-	`"instance":"([^"]*)"((?:,.*)?),"reintentable":(true|false)\}\n$`)
-
-// checkAnswer holds an answer to what is promised of all of them. It runs on every
-// answer of the suite.
-func checkAnswer(t *testing.T, method, path string, got response) {
-	t.Helper()
-	path, _, _ = strings.Cut(path, "?")
-	wrong := func(what string, has, want any) {
-		t.Helper()
-		t.Errorf("%s %s = %d with %s %v, want %v\n%s", method, path, got.status, what, has, want, got.body)
-	}
-	contentType, length := got.header.Get("Content-Type"), got.header.Get("Content-Length")
-	switch got.status {
-	case http.StatusNoContent, http.StatusNotModified:
-		if got.body != "" || contentType != "" || length != "" {
-			wrong("content", contentType+length, "none")
-		}
-		return
-	case http.StatusMovedPermanently, http.StatusPermanentRedirect:
-		if got.body != "" || length != "0" {
-			wrong("Content-Length", length, 0)
-		}
-		return
-	}
-	want := "application/json"
-	switch {
-	case got.status >= 400:
-		want = "application/problem+json"
-	case path == "/idempotencia" && contentType != want:
-		want = "text/html; charset=utf-8"
-	}
-	if contentType != want {
-		wrong("Content-Type", contentType, want)
-	}
-	if want == "application/problem+json" && got.header.Get("Content-Language") != "es" {
-		wrong("Content-Language", got.header.Get("Content-Language"), "es")
-	}
-	if method == http.MethodHead {
-		if got.body != "" || length == "" || length == "0" {
-			wrong("Content-Length", length, "that of GET, without the body")
-		}
-		return
-	}
-	if length != strconv.Itoa(len(got.body)) {
-		wrong("Content-Length", length, len(got.body))
-	}
-	if strings.Count(got.body, "\n") != 1 && want != "text/html; charset=utf-8" || !strings.HasSuffix(got.body, "\n") {
-		wrong("newlines", strings.Count(got.body, "\n"), "one, at the end")
-	}
-	if got.status >= 400 {
-		checkProblem(t, method, path, got)
-	} else if want == "application/json" && !json.Valid([]byte(got.body)) {
-		wrong("body", "that is no JSON", "JSON")
-	}
-}
-
-// checkProblem holds a problem to its form and to its row of the catalogue.
-func checkProblem(t *testing.T, method, path string, got response) {
-	t.Helper()
-	parts := problemForm.FindStringSubmatch(got.body)
-	if parts == nil || !json.Valid([]byte(got.body)) {
-		t.Errorf("%s %s = %d %s, want a problem with its members in order", method, path, got.status, got.body)
-		return
-	}
-	want := []string{blankType, statusPhrase(got.status), strconv.Itoa(got.status), path, "false"}
-	if parts[1] != blankType {
-		row := kinds[strings.TrimPrefix(parts[1], problemBase)]
-		want = []string{parts[1], row.title, strconv.Itoa(row.status), path, strconv.FormatBool(row.retryable)}
-	}
-	instance, _ := got.member("instance").(string)
-	if got.status == http.StatusInternalServerError && strings.HasPrefix(instance, "urn:uuid:") {
-		instance = path
-	}
-	has := []string{parts[1], parts[2], parts[3], instance, parts[7]}
-	if !slices.Equal(has, want) || strconv.Itoa(got.status) != parts[3] {
-		t.Errorf("%s %s = %d %s, want type, title, status, instance, reintentable %q", method, path, got.status, got.body, want)
-	}
-}
-
-// gate resolves one name, gateHost, to loopback: at once while it is open, and only
-// when it opens while it is shut. So a test can stop a request in the middle of its
-// work. Other names resolve to nothing.
-type gate struct {
-	mu      sync.Mutex
-	shut    chan struct{} // closed when the gate opens; nil while it is open
-	entered chan struct{} // one token for each request that came to a shut gate
-}
-
-const gateHost = "puerta.example"
-
-func newGate() *gate { return &gate{entered: make(chan struct{}, 64)} }
-
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = make(chan struct{})
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut != nil {
-		close(g.shut)
-		g.shut = nil
-	}
-}
-
-func (g *gate) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	if host != gateHost {
-		return nil, errors.New("no such host")
-	}
-	g.mu.Lock()
-	shut := g.shut
-	g.mu.Unlock()
-	if shut != nil {
-		g.entered <- struct{}{}
-		select {
-		case <-shut:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
-}
-
-// gateURL is a URL behind the gate, at the lab.
-func (b *bench) gateURL(path string) string {
-	_, port, _ := net.SplitHostPort(b.lab)
-	return "http://" + net.JoinHostPort(gateHost, port) + path
 }
 
 // member reads a member of a JSON answer, nil when there is none.

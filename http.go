@@ -191,6 +191,18 @@ func (rep reply) sendLast(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
+	if err := rep.writeLast(conn, w, r); err != nil {
+		return
+	}
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+	}
+	conn.SetReadDeadline(time.Now().Add(lingerTime))
+	io.Copy(io.Discard, conn)
+}
+
+// writeLast writes the answer to a connection that was taken over from w.
+func (rep reply) writeLast(conn net.Conn, w http.ResponseWriter, r *http.Request) error {
 	if rec, ok := w.(*recorder); ok {
 		rec.status = rep.status
 	}
@@ -202,14 +214,7 @@ func (rep reply) sendLast(w http.ResponseWriter, r *http.Request) {
 		ContentLength: int64(len(rep.body)), Body: io.NopCloser(bytes.NewReader(rep.body)),
 	}
 	conn.SetDeadline(time.Now().Add(lingerTime))
-	if err := answer.Write(conn); err != nil {
-		return
-	}
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite()
-	}
-	conn.SetReadDeadline(time.Now().Add(lingerTime))
-	io.Copy(io.Discard, conn)
+	return answer.Write(conn)
 }
 
 // recorder remembers the status that went out, for the log line.

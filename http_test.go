@@ -25,7 +25,7 @@ func startEdge(t *testing.T, handle func(w http.ResponseWriter, r *http.Request)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		e := &edge{role: "prueba", log: log, handle: handle, render: renderProblem(log)}
+		e := &edge{role: "prueba", log: log, handle: handle, render: renderProblem(log, nil)}
 		served <- serve(ctx, log, []site{{role: "prueba", listener: listener, handler: e}}, func(context.Context) {})
 	}()
 	t.Cleanup(func() {
@@ -222,7 +222,7 @@ func TestStopLetsWorkFinish(t *testing.T) {
 		}
 		answered <- got
 	}()
-	<-g.entered
+	g.arrived(t)
 	stopped := make(chan struct{})
 	go func() { b.stop(); close(stopped) }()
 	eventually(t, "new connections refused", func() bool {

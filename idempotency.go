@@ -81,11 +81,12 @@ type flight struct {
 
 // engineConfig is what the engine depends on.
 type engineConfig struct {
-	store *store
-	now   func() time.Time
-	log   *slog.Logger
-	ttl   time.Duration // lifetime of a key
-	wait  bool          // waiting for the original is the default
+	store  *store
+	now    func() time.Time
+	log    *slog.Logger
+	ttl    time.Duration // lifetime of a key
+	wait   bool          // waiting for the original is the default
+	broken defects       // deliberate; none as a rule
 }
 
 // engine decides about keys.
@@ -119,7 +120,7 @@ func keyed(r *http.Request) bool { return len(r.Header.Values(keyHeader)) > 0 }
 // do runs an operation, at most once for its key. Without a key it is as if the
 // feature did not exist. The body has been read, and the caller is known.
 func (e *engine) do(w http.ResponseWriter, r *http.Request, op operation) (outcome, error) {
-	if !keyed(r) {
+	if !keyed(r) || e.broken[ignoreKey] {
 		return e.doUnkeyed(r.Context(), op)
 	}
 	key, err := parseIdempotencyKey(r.Header.Values(keyHeader))
@@ -127,6 +128,7 @@ func (e *engine) do(w http.ResponseWriter, r *http.Request, op operation) (outco
 		return outcome{}, keyProblem("llave-invalida", "%v", err)
 	}
 	scope := scopedKey{caller(r).id, key}
+	e.broken.distort(&scope, &op)
 	wait, preferred := e.waitFor(r.Header.Values("Prefer"))
 	out, waited, err := e.doKeyed(r, scope, op, wait)
 	if waited && preferred {
@@ -161,6 +163,10 @@ func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // doKeyed finds the answer of a keyed operation: recorded, from the original that is
 // in flight, or by doing the work. waited tells whether an original was waited for.
 func (e *engine) doKeyed(r *http.Request, scope scopedKey, op operation, wait time.Duration) (out outcome, waited bool, err error) {
+	if e.broken[lateReserve] {
+		out, err := e.leadLate(r, scope, op)
+		return out, false, err
+	}
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	for {
@@ -209,12 +215,16 @@ func (e *engine) join(scope scopedKey, op operation, r *http.Request) (f *flight
 	if f, ok := e.flights[scope]; ok {
 		return f, false
 	}
-	f = &flight{
-		fingerprint: op.fingerprint, method: r.Method, path: r.URL.EscapedPath(), since: e.now(),
-		looked: make(chan struct{}), done: make(chan struct{}),
-	}
+	f = newFlight(op, r, e.now())
 	e.flights[scope] = f
 	return f, true
+}
+
+func newFlight(op operation, r *http.Request, now time.Time) *flight {
+	return &flight{
+		fingerprint: op.fingerprint, method: r.Method, path: r.URL.EscapedPath(), since: now,
+		looked: make(chan struct{}), done: make(chan struct{}),
+	}
 }
 
 // leave takes the flight out of the table and wakes who waits for it.
@@ -245,14 +255,27 @@ func (e *engine) lead(ctx context.Context, scope scopedKey, f *flight, op operat
 	}
 	ctx, cancel := workContext(ctx)
 	defer cancel()
-	if err := op.prepare(ctx); err != nil {
+	out, err := e.work(ctx, scope, f, op)
+	if err != nil {
 		return outcome{}, err
 	}
-	out, err := e.applyOnce(ctx, scope, f, op)
-	if err == nil {
-		f.answer = &out.answer
+	f.answer = &out.answer
+	return out, nil
+}
+
+// work prepares and applies.
+func (e *engine) work(ctx context.Context, scope scopedKey, f *flight, op operation) (outcome, error) {
+	err := op.prepare(ctx)
+	switch {
+	case err != nil && e.broken[recordFailures]:
+		e.recordFailure(ctx, scope, f, op, err)
+		return outcome{}, err
+	case err != nil:
+		return outcome{}, err
+	case e.broken[splitTransaction]:
+		return e.applyInTwo(ctx, scope, f, op)
 	}
-	return out, err
+	return e.applyOnce(ctx, scope, f, op)
 }
 
 // lookUp finds a recorded answer in the read pool: most retries end here, without a
@@ -292,10 +315,7 @@ func (e *engine) applyOnce(ctx context.Context, scope scopedKey, f *flight, op o
 		if mine, err = op.apply(t); err != nil {
 			return err
 		}
-		return t.recordKey(scope.credential, scope.key, recordedAnswer{
-			fingerprint: op.fingerprint[:], method: f.method, path: f.path, answer: mine,
-			firstUsed: f.since, expires: f.since.Add(e.ttl),
-		})
+		return t.recordKey(scope.credential, scope.key, e.recordOf(f, op, mine))
 	})
 	var broken *commitError
 	if errors.As(err, &broken) {
@@ -317,6 +337,14 @@ func (e *engine) applyOnce(ctx context.Context, scope scopedKey, f *flight, op o
 	return outcome{answer: mine, keyed: true}, nil
 }
 
+// recordOf is what is kept of a finished operation.
+func (e *engine) recordOf(f *flight, op operation, a success) recordedAnswer {
+	return recordedAnswer{
+		fingerprint: op.fingerprint[:], method: f.method, path: f.path, answer: a,
+		firstUsed: f.since, expires: f.since.Add(e.ttl),
+	}
+}
+
 // waitFor is how long a request waits for its original. preferred is false when the
 // client asked for nothing that we understand; then the server's default holds.
 func (e *engine) waitFor(prefer []string) (wait time.Duration, preferred bool) {
@@ -331,7 +359,10 @@ func (e *engine) waitFor(prefer []string) (wait time.Duration, preferred bool) {
 
 // send writes the answer. Whenever a key was honoured it says so.
 func (o outcome) send(w http.ResponseWriter, r *http.Request) {
-	header := http.Header{"Content-Type": {"application/json"}, "Location": {o.answer.location}}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if o.answer.location != "" {
+		header["Location"] = []string{o.answer.location}
+	}
 	if o.answer.etag != "" {
 		header["Etag"] = []string{o.answer.etag}
 	}

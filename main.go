@@ -39,6 +39,7 @@
 //	script.go         a server that answers what it is told
 //	backoff.go        what jitter does
 //	verify.go         the judge of an Idempotency-Key; checks.go lists its checks
+//	defects.go        what can be wrong on purpose (--break)
 //	version.go        what this binary is
 package main
 
@@ -135,6 +136,7 @@ type serveOptions struct {
 	queueDelay time.Duration
 	simulate   bool
 	logFormat  string
+	broken     defects
 }
 
 // serve runs the roles until the process is told to stop. All ports are taken before
@@ -177,6 +179,9 @@ func (p *process) serve(o serveOptions) error {
 			s.handler = handler
 		}
 		sites = append(sites, s)
+	}
+	if len(o.broken) > 0 {
+		log.Warn("this server is broken on purpose: trust nothing it says", "defects", o.broken.String())
 	}
 	for _, s := range sites {
 		log.Info("listening", "role", s.role, "address", s.listener.Addr().String())
@@ -236,46 +241,55 @@ func (p *process) startRevisor(o serveOptions, listeners map[string]net.Listener
 		}
 		removeFile()
 	}
-	allow := o.allow
-	if lab := addressOf(listeners, "lab"); o.demo && len(allow) == 0 {
-		allow = []string{lab}
-	}
-	allowed, err := parseAllowed(allow)
+	role, err := p.wireRevisor(o, st, addressOf(listeners, "lab"), log)
 	if err != nil {
 		closeAll()
+		return nil, err
+	}
+	role.close = closeAll
+	return role, nil
+}
+
+// wireRevisor puts the pieces of the role together on an open store.
+func (p *process) wireRevisor(o serveOptions, st *store, lab string, log *slog.Logger) (*revisorRole, error) {
+	if o.demo && len(o.allow) == 0 {
+		o.allow = []string{lab}
+	}
+	allow, err := parseAllowed(o.allow)
+	if err != nil {
 		return nil, &usageError{fmt.Errorf("--allow: %w", err)}
 	}
-	dests := newDestinations(allowed, systemResolve)
-	check := newChecker(dests, p.now, p.random, pause)
-	queue := newRevisionQueue(st, check, o.queueDelay, p.now, pause, log)
-	eng := newEngine(engineConfig{store: st, now: p.now, log: log, ttl: o.keyTTL, wait: o.wait})
-	cfg := serverConfig{
-		store: st, engine: eng, checker: check, queue: queue, destinations: dests,
-		now: p.now, log: log, saveDelay: o.saveDelay,
-	}
-	if o.demo {
-		cfg.practice = practiceCredentials()
-		if err := seedDemo(p.ctx, st, addressOf(listeners, "lab"), p.now()); err != nil {
-			closeAll()
+	if o.broken[volatileKeys] {
+		if err := st.write(p.ctx, (*tx).forgetKeys); err != nil {
 			return nil, err
 		}
 	}
+	var practice []credential
+	if o.demo {
+		practice = practiceCredentials()
+		if err := seedDemo(p.ctx, st, lab, p.now()); err != nil {
+			return nil, err
+		}
+	}
+	dests := newDestinations(allow, systemResolve)
+	check := newChecker(dests, p.now, p.random, pause)
+	queue := newRevisionQueue(st, check, o.queueDelay, p.now, pause, log)
+	eng := newEngine(engineConfig{store: st, now: p.now, log: log, ttl: o.keyTTL, wait: o.wait, broken: o.broken})
+	handler := newServer(serverConfig{
+		store: st, engine: eng, checker: check, queue: queue, destinations: dests,
+		now: p.now, log: log, practice: practice, saveDelay: o.saveDelay, broken: o.broken,
+	})
 	if err := queue.start(p.ctx); err != nil {
-		closeAll()
 		return nil, err
 	}
 	sweepCtx, stopSweep := context.WithCancel(context.Background())
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { eng.sweep(sweepCtx) })
-	return &revisorRole{
-		handler: newServer(cfg),
-		drain: func(ctx context.Context) {
-			stopSweep()
-			queue.drain(ctx)
-			sweeping.Wait()
-		},
-		close: closeAll,
-	}, nil
+	return &revisorRole{handler: handler, drain: func(ctx context.Context) {
+		stopSweep()
+		queue.drain(ctx)
+		sweeping.Wait()
+	}}, nil
 }
 
 // databasePath is the file to open; without a name, one in a directory that goes away

@@ -187,6 +187,10 @@ func TestReplayCostsNothing(t *testing.T) {
 	if got := b.call("GET", "/operaciones/k1", "escritura-a", ""); got.member("codigo") != 202.0 {
 		t.Errorf("GET /operaciones/k1 over the limit = %s, want codigo 202", got.body)
 	}
+	b.stop() // the queue has worked through what it was given
+	if log := b.log.String(); strings.Contains(log, "level=ERROR") || strings.Count(log, `msg="revision finished"`) > checksPerWindow {
+		t.Errorf("a replay was queued to be checked again:\n%s", log)
+	}
 }
 
 // TestUnreadableBodiesTakeNoKey: after 415, 413 and 400 the key is as if never sent.

@@ -129,7 +129,7 @@ func TestOperation(t *testing.T) {
 		}
 		done <- got
 	}()
-	<-g.entered
+	g.arrived(t)
 	times := `"desde":"2026-10-21T22:26:31Z","vence":"2026-10-22T22:26:31Z"}`
 	expect(b, "in flight", "escritura-a", `{"llave":"k1","estado":"en-curso","metodo":"POST","ruta":"/servicios","codigo":null,"recurso":null,`+times, "1")
 	for _, as := range []string{"lectura-a", "escritura-b", "admin"} {

@@ -188,8 +188,9 @@ func asProblem(err error, log *slog.Logger) (p *problem, instance string) {
 	return newProblem("error-interno", "algo falló aquí dentro; la referencia permite encontrarlo en el registro"), reference
 }
 
-// renderProblem answers an error.
-func renderProblem(log *slog.Logger) func(w http.ResponseWriter, r *http.Request, err error) {
+// renderProblem answers an error. With the defect abrupt-413 the last answer of a
+// connection does not wait for the client.
+func renderProblem(log *slog.Logger, broken defects) func(w http.ResponseWriter, r *http.Request, err error) {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		p, instance := asProblem(err, log)
 		if instance == "" {
@@ -199,10 +200,13 @@ func renderProblem(log *slog.Logger) func(w http.ResponseWriter, r *http.Request
 		if err != nil { // only values of ours are encoded
 			panic(err)
 		}
-		if p.close {
+		switch {
+		case p.close && broken[abrupt413]:
+			rep.sendAbruptly(w, r)
+		case p.close:
 			rep.sendLast(w, r)
-			return
+		default:
+			rep.send(w, r)
 		}
-		rep.send(w, r)
 	}
 }

@@ -51,7 +51,7 @@ func inFlight(b *bench, g *gate) response {
 		defer close(original)
 		b.try(context.Background(), "POST", "/servicios", "escritura-a", body, "Idempotency-Key: k1")
 	}()
-	<-g.entered
+	g.arrived(b.t)
 	got := b.call("POST", "/servicios", "escritura-a", body, "Idempotency-Key: k1")
 	g.open()
 	<-original

@@ -120,17 +120,23 @@ func (c *child) listeningOn(role string) string {
 func serving(t *testing.T, args ...string) *child {
 	t.Helper()
 	c := spawn(t, append(args, "--listen", "127.0.0.1:0")...)
-	eventually(t, "the revisor listens", func() bool {
+	c.ready()
+	return c
+}
+
+// ready waits until the revisor listens.
+func (c *child) ready() {
+	c.t.Helper()
+	eventually(c.t, "the revisor listens", func() bool {
 		select {
 		case <-c.exited:
-			t.Fatalf("%s ended with status %d:\n%s", c.cmd, c.code, c.stderr)
+			c.t.Fatalf("%s ended with status %d:\n%s", c.cmd, c.code, c.stderr)
 		default:
 		}
 		return c.listeningOn("revisor") != ""
 	})
 	c.url = "http://" + c.listeningOn("revisor")
 	c.lab = c.listeningOn("lab")
-	return c
 }
 
 // demo starts a demo on free ports, which may check anything on loopback. It works

@@ -149,7 +149,7 @@ func TestPutRace(t *testing.T) {
 				}
 				slow <- got
 			}()
-			<-g.entered
+			g.arrived(t)
 			if tt.between != nil {
 				if got := tt.between(b, service); got.status != tt.betweenWant {
 					t.Errorf("in between = %s, want %d", got.verdict(), tt.betweenWant)

@@ -41,6 +41,7 @@ type registration struct {
 	noKey          bool
 	attempts       int
 	attemptTimeout time.Duration
+	keyPerAttempt  bool // the deliberate defect: each attempt is another intention
 
 	newKey func() string
 	random func() float64 // in [0, 1)
@@ -73,6 +74,8 @@ func (r *registration) validate() error {
 		return errors.New("hace falta al menos un intento")
 	case r.attemptTimeout <= 0:
 		return errors.New("el tiempo de cada intento debe ser mayor que cero")
+	case r.noKey && r.keyPerAttempt:
+		return errors.New("sin llave no hay llave que cambiar en cada intento")
 	case r.noKey && r.key != "":
 		return errors.New("no se puede dar una llave y pedir que no se envíe ninguna")
 	case r.key != "":
@@ -114,6 +117,10 @@ func (r *registration) run(ctx context.Context) error {
 		return err
 	}
 	for n := 1; ; n++ {
+		if r.keyPerAttempt && n > 1 {
+			r.key = r.newKey()
+			r.fields.Set("Idempotency-Key", keyField(r.key))
+		}
 		got, err := attempt(ctx, r.transport, r.attemptTimeout, registerAnswer, call{
 			method: http.MethodPost, base: r.base, path: "/servicios", header: r.fields, body: r.body,
 		})

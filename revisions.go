@@ -158,6 +158,9 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, ps httprouter
 	if err != nil {
 		return err
 	}
+	if s.broken[report500] && !rep.lastState.Valid {
+		panic("no finished revision to report")
+	}
 	report := reportJSON{Service: svc.id, Revisions: rep.revisions}
 	if rep.lastState.Valid {
 		report.LastState = &rep.lastState.String

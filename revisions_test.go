@@ -49,7 +49,7 @@ func TestRevisionLife(t *testing.T) {
 			t.Errorf("POST: %s = %q, want none", name, posted.header.Get(name))
 		}
 	}
-	<-g.entered
+	g.arrived(t)
 	isPending := func(when string) {
 		t.Helper()
 		for _, as := range []string{"lectura-a", "admin"} {
@@ -199,7 +199,7 @@ func TestLiveCheckOfAClientThatLeft(t *testing.T) {
 		_, err := b.try(ctx, "GET", service+"/salud", "escritura-a", "")
 		left <- err
 	}()
-	<-g.entered
+	g.arrived(t)
 	leave()
 	if err := <-left; err == nil {
 		t.Error("GET answered a client that left")
@@ -231,7 +231,7 @@ func TestReport(t *testing.T) {
 	defer g.open()
 	first := b.call("POST", service+"/revisiones", "escritura-a", "").header.Get("Location")
 	expect("with a pending one", "1", "null")
-	<-g.entered
+	g.arrived(t)
 	b.call("PUT", service, "escritura-a", b.service("x"), "If-Match: *") // a good URL from now on
 	b.finished(service, "escritura-a")
 	expect("with an older one pending", "2", `"ARRIBA"`)
@@ -266,12 +266,8 @@ func TestRevisionsSideBySide(t *testing.T) {
 			t.Fatalf("POST = %s, want 202", got.verdict())
 		}
 	}
-	for i := range silent {
-		select {
-		case <-g.entered:
-		case <-time.After(5 * time.Second):
-			t.Fatalf("%d revisions run side by side, want %d", i, silent)
-		}
+	for range silent {
+		g.arrived(t)
 	}
 }
 

@@ -106,7 +106,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		role:   "script",
 		log:    s.log.With("answer", position, "word", answer.word),
 		handle: answer.handle,
-		render: renderProblem(s.log),
+		render: renderProblem(s.log, nil),
 	}
 	turn.ServeHTTP(w, r)
 }

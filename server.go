@@ -41,6 +41,7 @@ type serverConfig struct {
 	log          *slog.Logger
 	practice     []credential  // the demo's; none elsewhere
 	saveDelay    time.Duration // pretended work of a registration
+	broken       defects       // deliberate; none as a rule
 }
 
 // server is the role revisor.
@@ -94,7 +95,7 @@ func newServer(cfg serverConfig) http.Handler {
 	})
 	s.maintenance = newFresh(credentialAge, cfg.now, s.store.maintenance)
 	s.register(s.routes())
-	return &edge{role: "revisor", log: cfg.log, handle: s.ask, render: renderProblem(cfg.log)}
+	return &edge{role: "revisor", log: cfg.log, handle: s.ask, render: renderProblem(cfg.log, cfg.broken)}
 }
 
 // resource is what one path pattern answers, by method.

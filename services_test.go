@@ -154,7 +154,7 @@ func TestNameRace(t *testing.T) {
 		})
 	}
 	for range rivals {
-		<-g.entered
+		g.arrived(t)
 	}
 	g.open()
 	wg.Wait()

@@ -566,6 +566,9 @@ func (t *tx) recordKey(credential int64, key string, rec recordedAnswer) error {
 		rec.answer.body, rec.firstUsed.UnixMilli(), rec.expires.UnixMilli())
 }
 
+// forgetKeys deletes every recorded key: a deliberate defect.
+func (t *tx) forgetKeys() error { return t.exec(`DELETE FROM keys`) }
+
 // sweepKeys deletes at most limit keys whose time has passed and tells how many.
 func (t *tx) sweepKeys(now time.Time, limit int) (int64, error) {
 	return t.changed(`DELETE FROM keys WHERE id IN

@@ -98,6 +98,7 @@ func TestSettingsOfEveryConnection(t *testing.T) {
 		check("writer, connected anew", readSettings(t, tx.stmts.on))
 		return nil
 	})
+	check("checkpointer", readSettings(t, s.moveDB))
 	want["query_only"] = "1"
 	for i := range readers { // all of the pool at once
 		conn, err := s.readDB.Conn(context.Background())

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// judge runs verify against a server and lists the ids of the checks that fail.
+func judge(t *testing.T, base string) []string {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	v := &verification{
+		base: u, token: "escritura-a", otherToken: "escritura-b",
+		newName: func() string { return "v-" + uuid.NewString()[:13] }, newKey: uuid.NewString, out: &out,
+	}
+	err = v.run(context.Background())
+	failed := failedChecks(strings.Split(out.String(), "\n"))
+	if (err != nil) != (len(failed) > 0) {
+		t.Errorf("run = %v with failed checks %v", err, failed)
+	}
+	return failed
+}
+
+// TestDefectsAreFound: each defect is found by the checks that look for it, and by no
+// check that has nothing to do with it.
+func TestDefectsAreFound(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		defect defect
+		want   []string
+	}{
+		{"", nil},
+		{noFingerprint, []string{"changed-body"}},
+		{ignoreKey, []string{"replay", "changed-body", "in-flight", "retired-replay"}},
+		{noScope, []string{"other-credential"}},
+		{lateReserve, []string{"in-flight"}},
+		{recordFailures, []string{"failure-frees"}},
+		{volatileKeys, nil},     // a restart shows it
+		{splitTransaction, nil}, // a crash shows it
+	}
+	for _, test := range tests {
+		t.Run(string(test.defect), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, benchOptions{broken: defects{test.defect: true}, saveDelay: 50 * time.Millisecond})
+			if got := judge(t, b.url); !slices.Equal(got, test.want) && len(got)+len(test.want) > 0 {
+				t.Errorf("failed checks = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestReport500: a student can see a 500 with its reference, and only there.
+func TestReport500(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{broken: defects{report500: true}})
+	b.call("POST", "/servicios", "escritura-a", b.service("avisos"))
+	got := b.call("GET", "/servicios/1/informe", "lectura-a", "")
+	reference, _ := got.member("instance").(string)
+	if got.status != 500 || got.problem() != "error-interno" || !strings.HasPrefix(reference, "urn:uuid:") {
+		t.Errorf("report = %d %s", got.status, got.body)
+	}
+	if !strings.Contains(b.log.String(), reference) {
+		t.Errorf("the log does not hold %s", reference)
+	}
+	b.call("POST", "/servicios/1/revisiones", "escritura-a", "")
+	eventually(t, "the revision finishes", func() bool {
+		return b.call("GET", "/revisiones/1", "lectura-a", "").member("estado") == "terminada"
+	})
+	if got := b.call("GET", "/servicios/1/informe", "lectura-a", ""); got.status != 200 {
+		t.Errorf("report with a finished revision = %d, want 200", got.status)
+	}
+}
+
+func TestParseDefects(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		names []string
+		want  string
+		fails bool
+	}{
+		{"none", nil, "", false},
+		{"one", []string{"no-scope"}, "no-scope", false},
+		{"two in the fixed order", []string{"abrupt-413", "no-scope"}, "no-scope, abrupt-413", false},
+		{"unknown", []string{"no-such"}, "", true},
+		{"of another command", []string{"key-per-attempt"}, "", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parseDefects(test.names, serverDefects)
+			if (err != nil) != test.fails || got.String() != test.want {
+				t.Errorf("parseDefects(%v) = %v, %v, want %q", test.names, got, err, test.want)
+			}
+		})
+	}
+}
