@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"strconv"
@@ -44,6 +45,7 @@ type serveCommand struct {
 	Allow         []string       `placeholder:"DEST,…" variable:"REVISOR_DESTINOS" help:"Private destinations that may be checked: ip:port, [ip6]:port, an address alone, or a CIDR block (default none; with --demo the lab)."`
 	KeyTTL        time.Duration  `default:"24h" milliseconds:"REVISOR_VIGENCIA_MS" help:"Lifetime of a key, from its first use."`
 	InFlight      string         `default:"reject" enum:"reject,wait" variable:"REVISOR_IN_FLIGHT" help:"What a request meets whose original still runs: reject (409) or wait (10 s)."`
+	Fingerprint   string         `default:"ordered" enum:"ordered,canonical" variable:"REVISOR_FINGERPRINT" help:"When two JSON bodies are the same request: ordered (the order of members matters) or canonical (RFC 8785)."`
 	SaveDelay     *time.Duration `variable:"REVISOR_SAVE_DELAY" placeholder:"TIME" help:"Pretended work of a registration (default 0s; with --demo 500ms)."`
 	QueueDelay    *time.Duration `variable:"REVISOR_QUEUE_DELAY" placeholder:"TIME" help:"Pretended queue before a revision starts (default 0s; with --demo 1s)."`
 	Simulate      bool           `default:"true" negatable:"" variable:"REVISOR_SIMULATE" help:"Let the gateway obey X-Simular."`
@@ -116,6 +118,10 @@ func (c *serveCommand) Run(p *process) error {
 	if o.broken, err = parseDefects(c.Break, serverDefects); err != nil {
 		return &usageError{err}
 	}
+	o.scheme = schemeOrdered
+	if c.Fingerprint == schemeName(schemeCanonical) {
+		o.scheme = schemeCanonical
+	}
 	if c.Demo {
 		o.saveDelay, o.queueDelay = demoSaveDelay, demoQueueDelay
 	} else if o.database == "" {
@@ -144,18 +150,7 @@ func (c *serveCommand) Run(p *process) error {
 func parseCommandLine(args []string, p *process) (func(*process) error, error) {
 	var line commandLine
 	ended := false
-	parser, err := kong.New(&line,
-		kong.Name("revisor"),
-		kong.Description("A service monitor that shows, and proves, that an HTTP operation can be repeated without doing its effect twice."),
-		kong.Vars{
-			"version": version(), "server_defects": joinDefects(serverDefects), "register_defects": joinDefects(registerDefects),
-		},
-		kong.Writers(p.stdout, p.stderr),
-		kong.Exit(func(int) { ended = true }),
-		kong.Resolvers(kong.ResolverFunc(p.fromVariable)),
-		kong.ValueFormatter(helpWithVariable),
-		kong.Help(helpWithServe),
-	)
+	parser, err := newParser(&line, p, func(int) { ended = true })
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +162,22 @@ func parseCommandLine(args []string, p *process) (func(*process) error, error) {
 		return nil, &usageError{err}
 	}
 	return func(p *process) error { return ctx.Run(p) }, nil
+}
+
+// newParser reads into line; exit is called when --help or --version was asked for.
+func newParser(line *commandLine, p *process, exit func(int)) (*kong.Kong, error) {
+	return kong.New(line,
+		kong.Name("revisor"),
+		kong.Description("A service monitor that shows, and proves, that an HTTP operation can be repeated without doing its effect twice."),
+		kong.Vars{
+			"version": version(), "server_defects": joinDefects(serverDefects), "register_defects": joinDefects(registerDefects),
+		},
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(exit),
+		kong.Resolvers(kong.ResolverFunc(p.fromVariable)),
+		kong.ValueFormatter(helpWithVariable),
+		kong.Help(helpWithServe),
+	)
 }
 
 // fromVariable finds a flag's value in the environment, when the flag was not given.
@@ -182,7 +193,7 @@ func (p *process) fromVariable(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (
 		return nil, nil
 	}
 	ms, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || ms > int64(1<<63-1)/int64(time.Millisecond) {
+	if err != nil || ms < 0 || ms > math.MaxInt64/int64(time.Millisecond) {
 		return nil, fmt.Errorf("%s: %q is no number of milliseconds", name, value)
 	}
 	return (time.Duration(ms) * time.Millisecond).String(), nil

@@ -53,7 +53,8 @@ const (
 
 // document is one JSON object, as a request's body holds it.
 type document struct {
-	root jsonValue
+	root   jsonValue
+	source []byte // as it came
 }
 
 // jsonValue is one JSON value and all it contains. Only the fields of its kind
@@ -103,7 +104,7 @@ func parseDocument(body []byte) (document, error) {
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		return document{}, unreadable("sobra algo después del objeto JSON")
 	}
-	return document{root: root}, nil
+	return document{root: root, source: body}, nil
 }
 
 // member returns the member of that exact name.
@@ -131,6 +132,21 @@ func (v jsonValue) integer() (n int64, ok bool) {
 		return 0, false
 	}
 	return v.number.integer()
+}
+
+// onlyDoubles tells whether every number in v is within the range of an IEEE 754
+// double, which RFC 8785 (section 3.2.2.3) takes for granted.
+func (v jsonValue) onlyDoubles() bool {
+	switch v.kind {
+	case jsonNumber:
+		_, err := strconv.ParseFloat("0"+v.number.digits+"e"+v.number.exponent, 64)
+		return err == nil
+	case jsonArray:
+		return !slices.ContainsFunc(v.elements, func(e jsonValue) bool { return !e.onlyDoubles() })
+	case jsonObject:
+		return !slices.ContainsFunc(v.members, func(m jsonMember) bool { return !m.value.onlyDoubles() })
+	}
+	return true
 }
 
 func (d decimal) integer() (n int64, ok bool) {

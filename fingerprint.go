@@ -6,6 +6,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -14,14 +15,17 @@ import (
 	"strings"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
 	// maxKeyLength is the most characters of an idempotency key, as published.
 	maxKeyLength = 255
-	// fingerprintScheme is the version of the encoding below. It grows whenever
-	// the same request would give another hash, for keys outlive an upgrade.
-	fingerprintScheme = 1
+	// schemeOrdered and schemeCanonical are the versions of the encodings below: the
+	// first byte of a fingerprint. An encoding that gives the same request another hash
+	// takes a new number, for keys outlive an upgrade.
+	schemeOrdered   = 1
+	schemeCanonical = 2
 	// hashBuffer gathers the small pieces of an encoding into whole blocks.
 	hashBuffer = 512
 )
@@ -31,16 +35,17 @@ const (
 // eight bytes. No encoding is the beginning of another one, so no two different
 // requests share theirs.
 const (
-	tagRawBody  = 'R' // frame
-	tagDocument = 'D' // one value
-	tagNull     = 'n'
-	tagFalse    = 'f'
-	tagTrue     = 't'
-	tagText     = 's' // frame
-	tagPositive = '+' // frame of digits, frame of exponent; zero too
-	tagNegative = '-' // likewise
-	tagArray    = 'a' // count, so many values
-	tagObject   = 'o' // count, so many frames of a name and values
+	tagRawBody   = 'R' // frame
+	tagDocument  = 'D' // one value
+	tagCanonical = 'C' // frame
+	tagNull      = 'n'
+	tagFalse     = 'f'
+	tagTrue      = 't'
+	tagText      = 's' // frame
+	tagPositive  = '+' // frame of digits, frame of exponent; zero too
+	tagNegative  = '-' // likewise
+	tagArray     = 'a' // count, so many values
+	tagObject    = 'o' // count, so many frames of a name and values
 )
 
 // errMalformedKey is an Idempotency-Key that is not read. It comes wrapped with
@@ -95,14 +100,26 @@ func unwrapKey(line string) (string, error) {
 	return key, nil
 }
 
-// fingerprintDocument is the fingerprint of a request whose body is JSON, as
-// data: white space and escapes do not matter, numbers compare by value, and
-// the order of members matters. path has no query.
-func fingerprintDocument(method, path string, d document) fingerprint {
+// fingerprintDocument is the fingerprint of a request whose body is JSON, as data:
+// white space and escapes do not matter. Under schemeOrdered numbers compare by exact
+// value and the order of members matters. Under schemeCanonical the body is brought
+// into the form of RFC 8785, so that the order does not matter and numbers are IEEE
+// 754 doubles; a body with a number that is none (1e400) has no such form and keeps
+// schemeOrdered. path has no query.
+func fingerprintDocument(scheme byte, method, path string, d document) fingerprint {
+	if scheme == schemeCanonical && d.root.onlyDoubles() {
+		canonical := jsontext.Value(bytes.Clone(d.source))
+		if err := canonical.Canonicalize(); err == nil {
+			e := newFingerprintEncoder(method, path)
+			e.tag(tagCanonical)
+			e.frame(string(canonical))
+			return e.sum(schemeCanonical)
+		}
+	}
 	e := newFingerprintEncoder(method, path)
 	e.tag(tagDocument)
 	e.value(d.root)
-	return e.sum()
+	return e.sum(schemeOrdered)
 }
 
 // fingerprintBytes is the fingerprint of a request whose body is not
@@ -112,7 +129,7 @@ func fingerprintBytes(method, path string, body []byte) fingerprint {
 	e.tag(tagRawBody)
 	e.count(len(body))
 	e.out.Write(body)
-	return e.sum()
+	return e.sum(schemeOrdered)
 }
 
 // fingerprintEncoder writes the encoding of a request into a hash as it goes.
@@ -184,9 +201,9 @@ func (e fingerprintEncoder) number(d decimal) {
 	e.frame(d.exponent)
 }
 
-func (e fingerprintEncoder) sum() fingerprint {
+func (e fingerprintEncoder) sum(scheme byte) fingerprint {
 	e.out.Flush()
-	f := fingerprint{fingerprintScheme}
+	f := fingerprint{scheme}
 	e.hash.Sum(f[:1])
 	return f
 }

@@ -178,8 +178,8 @@ func TestFingerprintDocument(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			one := fingerprintDocument("POST", "/servicios", mustDocument(t, test.one))
-			two := fingerprintDocument("POST", "/servicios", mustDocument(t, test.two))
+			one := fingerprintDocument(schemeOrdered, "POST", "/servicios", mustDocument(t, test.one))
+			two := fingerprintDocument(schemeOrdered, "POST", "/servicios", mustDocument(t, test.two))
 			if got := one == two; got != test.same {
 				t.Errorf("fingerprints of %s and %s are equal = %t, want %t", test.one, test.two, got, test.same)
 			}
@@ -192,10 +192,10 @@ func TestFingerprintsAreFramed(t *testing.T) {
 	t.Parallel()
 	empty := mustDocument(t, `{}`)
 	prints := map[string]fingerprint{
-		"POST /a, document":               fingerprintDocument("POST", "/a", empty),
-		"PUT /a, document":                fingerprintDocument("PUT", "/a", empty),
-		"POST /b, document":               fingerprintDocument("POST", "/b", empty),
-		"POS T/a, document":               fingerprintDocument("POS", "T/a", empty),
+		"POST /a, document":               fingerprintDocument(schemeOrdered, "POST", "/a", empty),
+		"PUT /a, document":                fingerprintDocument(schemeOrdered, "PUT", "/a", empty),
+		"POST /b, document":               fingerprintDocument(schemeOrdered, "POST", "/b", empty),
+		"POS T/a, document":               fingerprintDocument(schemeOrdered, "POS", "T/a", empty),
 		"POST /a, raw {}":                 fingerprintBytes("POST", "/a", []byte("{}")),
 		"POST /a, raw { }":                fingerprintBytes("POST", "/a", []byte("{ }")),
 		"POST /a, raw nothing":            fingerprintBytes("POST", "/a", nil),
@@ -213,8 +213,8 @@ func TestFingerprintsAreFramed(t *testing.T) {
 			t.Errorf("%q and %q have one fingerprint, want two", name, other)
 		}
 		seen[print] = name
-		if print[0] != fingerprintScheme {
-			t.Errorf("the fingerprint of %q begins with %d, want the scheme %d", name, print[0], fingerprintScheme)
+		if print[0] != schemeOrdered {
+			t.Errorf("the fingerprint of %q begins with %d, want the scheme %d", name, print[0], schemeOrdered)
 		}
 	}
 	if a, b := fingerprintBytes("POST", "/a", nil), fingerprintBytes("POST", "/a", []byte{}); a != b {
@@ -223,7 +223,7 @@ func TestFingerprintsAreFramed(t *testing.T) {
 }
 
 // Keys recorded by one release are compared by the next, so the encoding may
-// only change together with fingerprintScheme.
+// only change together with schemeOrdered.
 func TestFingerprintEncodingIsPinned(t *testing.T) {
 	t.Parallel()
 	frame := func(s string) string { return "\x00\x00\x00\x00\x00\x00\x00" + string(rune(len(s))) + s }
@@ -236,13 +236,56 @@ func TestFingerprintEncodingIsPinned(t *testing.T) {
 		frame("c") + "+" + frame("1") + frame("2")
 	digest := sha256.Sum256([]byte(encoding))
 	want := fingerprint(append([]byte{1}, digest[:]...))
-	if got := fingerprintDocument("POST", "/servicios", mustDocument(t, body)); got != want {
+	if got := fingerprintDocument(schemeOrdered, "POST", "/servicios", mustDocument(t, body)); got != want {
 		t.Errorf("fingerprintDocument(%s) = %x, want %x", body, got, want)
 	}
 	digest = sha256.Sum256([]byte(request + "R" + frame("x")))
 	want = fingerprint(append([]byte{1}, digest[:]...))
 	if got := fingerprintBytes("POST", "/servicios", []byte("x")); got != want {
 		t.Errorf("fingerprintBytes(x) = %x, want %x", got, want)
+	}
+}
+
+// The difficult cases of RFC 8785: its own examples (sections 3.2.2 and 3.2.3,
+// appendix B), spelled freely on the left and in canonical form on the right.
+func TestCanonicalFingerprint(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		a, b string
+		want bool // the same request
+	}{
+		{"order of members", `{"a":1,"b":2}`, `{"b":2,"a":1}`, true},
+		{"order inside arrays matters", `{"a":[1,2]}`, `{"a":[2,1]}`, false},
+		{"order inside objects inside arrays", `{"a":[{"x":1,"y":2}]}`, `{"a":[{"y":2,"x":1}]}`, true},
+		{"the sample of section 3.2.2", `{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],` +
+			`"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}`,
+			`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],` +
+				`"string":"€$\u000f\nA'B\"\\\\\"/"}`, true},
+		{"names sort by UTF-16 units", `{"\u20ac":1,"\r":2,"\ufb33":3,"1":4,"\ud83d\ude00":5,"\u0080":6,"\u00f6":7}`,
+			`{"\r":2,"1":4,"\u0080":6,"ö":7,"€":1,"😀":5,"\ufb33":3}`, true},
+		{"minus zero", `{"a":-0}`, `{"a":0}`, true},
+		{"the smallest double", `{"a":5e-324}`, `{"a":4.9406564584124654e-324}`, true},
+		{"the largest double", `{"a":1.7976931348623157e308}`, `{"a":1.7976931348623157081e308}`, true},
+		{"large integers are doubles", `{"a":9007199254740993}`, `{"a":9007199254740992}`, true},
+		{"21 digits and exponent form", `{"a":1e21}`, `{"a":1000000000000000000000}`, true},
+		{"small exponent form", `{"a":1e-7}`, `{"a":0.0000001}`, true},
+		{"beyond a double keeps the order", `{"a":1e400,"b":1}`, `{"b":1,"a":1e400}`, false},
+		{"beyond a double compares exactly", `{"a":1e400}`, `{"a":1e500}`, false},
+		{"beyond a double is still data", `{"a":1e400}`, `{ "a" : 10e399 }`, true},
+		{"another value", `{"a":1}`, `{"a":2}`, false},
+		{"text is no number", `{"a":1}`, `{"a":"1"}`, false},
+		{"an extra member", `{"a":1}`, `{"a":1,"b":null}`, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a := fingerprintDocument(schemeCanonical, "POST", "/servicios", mustDocument(t, test.a))
+			b := fingerprintDocument(schemeCanonical, "POST", "/servicios", mustDocument(t, test.b))
+			if (a == b) != test.want {
+				t.Errorf("fingerprints of %s and %s equal = %t, want %t", test.a, test.b, a == b, test.want)
+			}
+		})
 	}
 }
 
@@ -300,21 +343,21 @@ func FuzzFingerprint(f *testing.F) {
 		if err != nil {
 			return
 		}
-		print := fingerprintDocument(method, path, one)
+		print := fingerprintDocument(schemeOrdered, method, path, one)
 		if print == raw {
 			t.Errorf("%q has one fingerprint as JSON and as bytes, want two", bodyOne)
 		}
 		other := respell(one, rand.New(rand.NewPCG(seed, 1)))
 		again, err := parseDocument([]byte(other))
-		if err != nil || fingerprintDocument(method, path, again) != print {
+		if err != nil || fingerprintDocument(schemeOrdered, method, path, again) != print {
 			t.Errorf("%q and %q (%v) have two fingerprints, want one", bodyOne, other, err)
 		}
-		if moved := fingerprintDocument(method, path+"/", one); moved == print {
+		if moved := fingerprintDocument(schemeOrdered, method, path+"/", one); moved == print {
 			t.Errorf("%q has one fingerprint under %q and %q/, want two", bodyOne, path, path)
 		}
 		if two, err := parseDocument(bodyTwo); err == nil {
-			same := fingerprintDocument(method, path, two) == print
-			if want := reflect.DeepEqual(one, two); same != want {
+			same := fingerprintDocument(schemeOrdered, method, path, two) == print
+			if want := reflect.DeepEqual(one.root, two.root); same != want {
 				t.Errorf("fingerprints of %q and %q are equal = %t, want %t", bodyOne, bodyTwo, same, want)
 			}
 		}

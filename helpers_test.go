@@ -72,6 +72,7 @@ type benchOptions struct {
 	resolve    func(ctx context.Context, host string) ([]netip.Addr, error)
 	allow      []string
 	broken     defects
+	scheme     byte
 }
 
 // bench is a running revisor.
@@ -115,7 +116,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	check := newChecker(dests, time.Now, func() float64 { return 0 }, pause)
 	queue := newRevisionQueue(st, check, o.queueDelay, time.Now, pause, log)
 	b.store = st
-	b.engine = newEngine(engineConfig{store: st, now: b.clock.Now, log: log, ttl: o.ttl, wait: o.wait, broken: o.broken})
+	b.engine = newEngine(engineConfig{store: st, now: b.clock.Now, log: log, ttl: o.ttl, wait: o.wait, scheme: o.scheme, broken: o.broken})
 	if err := queue.start(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -132,6 +132,7 @@ type serveOptions struct {
 	allow      []string
 	keyTTL     time.Duration
 	wait       bool
+	scheme     byte // of fingerprints
 	saveDelay  time.Duration
 	queueDelay time.Duration
 	simulate   bool
@@ -274,7 +275,7 @@ func (p *process) wireRevisor(o serveOptions, st *store, lab string, log *slog.L
 	dests := newDestinations(allow, systemResolve)
 	check := newChecker(dests, p.now, p.random, pause)
 	queue := newRevisionQueue(st, check, o.queueDelay, p.now, pause, log)
-	eng := newEngine(engineConfig{store: st, now: p.now, log: log, ttl: o.keyTTL, wait: o.wait, broken: o.broken})
+	eng := newEngine(engineConfig{store: st, now: p.now, log: log, ttl: o.keyTTL, wait: o.wait, scheme: o.scheme, broken: o.broken})
 	handler := newServer(serverConfig{
 		store: st, engine: eng, checker: check, queue: queue, destinations: dests,
 		now: p.now, log: log, practice: practice, saveDelay: o.saveDelay, broken: o.broken,

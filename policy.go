@@ -48,7 +48,7 @@ func (e *engine) policy() policy {
 		LifetimeS:   e.ttl.Seconds(),
 		MaxLength:   maxKeyLength,
 		Syntax:      []string{"simple", "cadena RFC 9651"},
-		Fingerprint: "ordered",
+		Fingerprint: schemeName(e.scheme),
 		InFlight:    inFlight,
 		LongestWait: int(longestWait / time.Second),
 		Recorded:    "2xx",
@@ -64,6 +64,14 @@ func (e *engine) policy() policy {
 
 // Lifetime is the lifetime in seconds as the page shows it: never as 2.592e+06.
 func (p policy) Lifetime() string { return strconv.FormatFloat(p.LifetimeS, 'f', -1, 64) }
+
+// schemeName is a scheme of fingerprints as it is published, and set by --fingerprint.
+func schemeName(scheme byte) string {
+	if scheme == schemeCanonical {
+		return "canonical"
+	}
+	return "ordered"
+}
 
 //go:embed policy.html
 var policyHTML string

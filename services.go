@@ -179,9 +179,13 @@ func (s *server) postService(w http.ResponseWriter, r *http.Request, _ httproute
 	if err != nil {
 		return err
 	}
+	print := func(scheme byte) fingerprint {
+		return fingerprintDocument(scheme, r.Method, r.URL.EscapedPath(), doc)
+	}
 	var data serviceData
 	out, err := s.engine.do(w, r, operation{
-		fingerprint: fingerprintDocument(r.Method, r.URL.EscapedPath(), doc),
+		fingerprint: print(s.engine.scheme),
+		under:       print,
 		prepare: func(ctx context.Context) (err error) {
 			if data, err = readServiceData(doc); err != nil {
 				return err
