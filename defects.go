@@ -70,75 +70,75 @@ func (d defects) String() string {
 	return joinDefects(on)
 }
 
-// distort spoils what identifies a keyed operation, as the defects say.
-func (d defects) distort(scope *scopedKey, op *operation) {
+// distort spoils what identifies a claim, as the defects say.
+func (d defects) distort(c *claim) {
 	if d[noFingerprint] {
-		op.fingerprint = fingerprint{}
+		c.fingerprint = func(byte) fingerprint { return fingerprint{} }
+		c.print = c.fingerprint(0)
 	}
 	if d[noScope] {
-		scope.credential = 0
+		c.scope.credential = 0
 	}
 }
 
 // leadLate is how lead looks when the key is taken after the work: nobody is told that
 // the original runs, and nobody looks again before the effect is made.
-func (e *engine) leadLate(r *http.Request, scope scopedKey, op operation) (outcome, error) {
-	f := newFlight(op, r, e.now())
-	rec, err := e.store.recordedKey(scope.credential, scope.key, f.since)
-	switch {
-	case err == nil:
-		return replay(rec.fingerprint, op, rec.answer)
-	case !errors.Is(err, errNotFound):
+func (e *engine) leadLate(client context.Context, c claim) (outcome, error) {
+	f := newFlight(c, e.now())
+	if err := e.lookUp(f); err != nil {
 		return outcome{}, err
 	}
-	out, err := e.doUnkeyed(r.Context(), op)
-	if err != nil {
+	if f.recorded != nil {
+		return replay(*f.recorded, c)
+	}
+	if err := c.admitted(); err != nil {
 		return outcome{}, err
 	}
-	out.keyed = true
-	return out, e.recordApart(r.Context(), scope, f, op, out.answer)
+	ctx, cancel := workContext(client)
+	defer cancel()
+	if err := c.prepare(ctx); err != nil {
+		return outcome{}, err
+	}
+	return e.applyInTwo(ctx, f)
 }
 
 // applyInTwo makes the effect in one transaction and records its answer in another: a
 // crash in between leaves the effect without its key.
-func (e *engine) applyInTwo(ctx context.Context, scope scopedKey, f *flight, op operation) (outcome, error) {
-	out := outcome{keyed: true}
-	err := e.store.write(ctx, func(t *tx) (err error) {
-		out.answer, err = op.apply(t)
-		return err
-	})
+func (e *engine) applyInTwo(ctx context.Context, f *flight) (outcome, error) {
+	out, err := e.applyUnrecorded(ctx, f.operation)
 	if err != nil {
 		return outcome{}, err
 	}
-	return out, e.recordApart(ctx, scope, f, op, out.answer)
+	out.keyed = true
+	return out, e.recordApart(ctx, f, out.answer)
 }
 
 // recordApart records an answer in a transaction of its own. A key that is there
 // already stays.
-func (e *engine) recordApart(ctx context.Context, scope scopedKey, f *flight, op operation, a success) error {
+func (e *engine) recordApart(ctx context.Context, f *flight, a success) error {
 	return e.store.write(ctx, func(t *tx) error {
 		now := e.now()
-		if err := t.dropExpiredKey(scope.credential, scope.key, now); err != nil {
+		if err := t.dropExpiredKey(f.scope.credential, f.scope.key, now); err != nil {
 			return err
 		}
-		if _, err := t.recordedKey(scope.credential, scope.key, now); !errors.Is(err, errNotFound) {
+		if _, err := t.recordedKey(f.scope.credential, f.scope.key, now); !errors.Is(err, errNotFound) {
 			return err
 		}
-		return t.recordKey(scope.credential, scope.key, e.recordOf(f, op, a))
+		return t.recordKey(f.scope.credential, f.scope.key, e.recordOf(f, a))
 	})
 }
 
 // recordFailure makes a refusal the key's answer, as if it were a success.
-func (e *engine) recordFailure(ctx context.Context, scope scopedKey, f *flight, op operation, failure error) {
+func (e *engine) recordFailure(ctx context.Context, f *flight, failure error) error {
 	var p *problem
 	if !errors.As(failure, &p) || p.status != http.StatusUnprocessableEntity {
-		return
+		return nil
 	}
 	rep, err := p.reply(f.path)
 	if err != nil {
-		return
+		return err
 	}
-	e.recordApart(ctx, scope, f, op, success{status: rep.status, body: rep.body})
+	return e.recordApart(ctx, f, success{status: rep.status, body: rep.body})
 }
 
 // sendAbruptly answers and closes at once, whatever the client is still sending: the

@@ -45,16 +45,23 @@ type success struct {
 	body     []byte
 }
 
-// operation is a creating request: what identifies it, and the two parts of its work.
+// operation is a creating request: the parts of its work, in the order in which they
+// are asked for. The engine owns the order and cannot forget a part.
 type operation struct {
-	fingerprint fingerprint
-	// under makes the fingerprint by another scheme, for an answer that was recorded
-	// when the server was told to use that one. Nil when there is only one scheme.
-	under func(scheme byte) fingerprint
+	// read takes the body, as far as the operation wants one (questions 10 and 12).
+	read func() error
+	// fingerprint identifies the request once it was read.
+	fingerprint func(scheme byte) fingerprint
+	// admit asks what is asked of the work but not of a replay (questions 8 and 9): with
+	// a key after it, without one before the body. Nil asks nothing.
+	admit func() error
 	// prepare may be slow and may refuse; no transaction is open.
 	prepare func(ctx context.Context) error
 	// apply makes the effect and its answer inside the transaction. It must not wait.
 	apply func(t *tx) (success, error)
+	// committed is told, before the answer is sent, that the effect of this very request
+	// stands. Nil is told nothing.
+	committed func()
 }
 
 // outcome is a success: the answer, and how it came about.
@@ -70,17 +77,38 @@ type scopedKey struct {
 	key        string
 }
 
-// flight is a key whose request is being handled in this process. Its leader first
-// looks whether the answer is recorded already (until looked is closed), then works
-// (until done is closed). recorded and answer are written before their channel closes.
-type flight struct {
-	fingerprint  fingerprint
+// claim is an operation under its key.
+type claim struct {
+	operation
+	scope        scopedKey
+	print        fingerprint
 	method, path string
-	since        time.Time
-	looked       chan struct{}
-	recorded     *recordedAnswer // found by the look-up; nil when the work is to be done
-	done         chan struct{}
-	answer       *success // of the finished work; nil when it failed
+}
+
+// matches tells whether an answer with this fingerprint was recorded for this request:
+// by the scheme that it was recorded under, which may not be today's.
+func (c claim) matches(recorded []byte) bool {
+	print := c.print
+	if len(recorded) > 0 && recorded[0] != print[0] {
+		print = c.fingerprint(recorded[0])
+	}
+	return bytes.Equal(recorded, print[:])
+}
+
+// flight is a claim that is being handled in this process. Its leader first looks
+// whether the answer is recorded already (until looked is closed), then works (until
+// done is closed). recorded and answer are written before their channel closes.
+type flight struct {
+	claim
+	since    time.Time
+	looked   chan struct{}
+	recorded *recordedAnswer // found by the look-up; nil when the work is to be done
+	done     chan struct{}
+	answer   *success // of the finished work; nil when it failed
+}
+
+func newFlight(c claim, now time.Time) *flight {
+	return &flight{claim: c, since: now, looked: make(chan struct{}), done: make(chan struct{})}
 }
 
 // engineConfig is what the engine depends on.
@@ -102,6 +130,7 @@ type engine struct {
 	flights map[scopedKey]*flight
 }
 
+// newEngine returns an engine with nothing in flight.
 func newEngine(cfg engineConfig) *engine {
 	return &engine{engineConfig: cfg, flights: map[scopedKey]*flight{}}
 }
@@ -119,40 +148,49 @@ func keyInFlight() *problem {
 	return keyProblem("llave-en-curso", "la petición original con esta llave todavía no termina; repítela dentro de un momento")
 }
 
-// keyed tells whether a request carries an idempotency key, well formed or not.
-func keyed(r *http.Request) bool { return len(r.Header.Values(keyHeader)) > 0 }
-
-// do runs an operation, at most once for its key. Without a key it is as if the
-// feature did not exist. The body has been read, and the caller is known.
-func (e *engine) do(w http.ResponseWriter, r *http.Request, op operation) (outcome, error) {
-	if !keyed(r) || e.broken[ignoreKey] {
-		return e.doUnkeyed(r.Context(), op)
+// do runs an operation of a known caller, at most once for its key, and answers.
+// Without a key it is as if the feature did not exist.
+func (e *engine) do(w http.ResponseWriter, r *http.Request, op operation) error {
+	run := e.runKeyed
+	if len(r.Header.Values(keyHeader)) == 0 || e.broken[ignoreKey] {
+		run = e.runUnkeyed
 	}
-	key, err := parseIdempotencyKey(r.Header.Values(keyHeader))
+	out, err := run(w, r, op)
 	if err != nil {
-		return outcome{}, keyProblem("llave-invalida", "%v", err)
+		return err
 	}
-	scope := scopedKey{caller(r).id, key}
-	e.broken.distort(&scope, &op)
-	wait, preferred := e.waitFor(r.Header.Values("Prefer"))
-	out, waited, err := e.doKeyed(r, scope, op, wait)
-	if waited && preferred {
-		w.Header().Set("Preference-Applied", fmt.Sprintf("wait=%d", wait/time.Second))
+	if !out.replayed && op.committed != nil {
+		op.committed()
 	}
-	if err == nil && out.replayed {
-		e.log.Info("replay", "key", key, "credential", caller(r).name, "path", r.URL.EscapedPath())
-	}
-	return out, err
+	out.send(w, r)
+	return nil
 }
 
-func (e *engine) doUnkeyed(ctx context.Context, op operation) (outcome, error) {
-	ctx, cancel := workContext(ctx)
+func (e *engine) runUnkeyed(_ http.ResponseWriter, r *http.Request, op operation) (outcome, error) {
+	if err := op.admitted(); err != nil {
+		return outcome{}, err
+	}
+	if err := op.read(); err != nil {
+		return outcome{}, err
+	}
+	ctx, cancel := workContext(r.Context())
 	defer cancel()
 	if err := op.prepare(ctx); err != nil {
 		return outcome{}, err
 	}
-	var out outcome
-	err := e.store.write(ctx, func(t *tx) (err error) {
+	return e.applyUnrecorded(ctx, op)
+}
+
+func (op operation) admitted() error {
+	if op.admit == nil {
+		return nil
+	}
+	return op.admit()
+}
+
+// applyUnrecorded makes the effect of an operation without recording its answer.
+func (e *engine) applyUnrecorded(ctx context.Context, op operation) (out outcome, err error) {
+	err = e.store.write(ctx, func(t *tx) (err error) {
 		out.answer, err = op.apply(t)
 		return err
 	})
@@ -165,27 +203,52 @@ func workContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), workTime)
 }
 
-// doKeyed finds the answer of a keyed operation: recorded, from the original that is
-// in flight, or by doing the work. waited tells whether an original was waited for.
-func (e *engine) doKeyed(r *http.Request, scope scopedKey, op operation, wait time.Duration) (out outcome, waited bool, err error) {
+func (e *engine) runKeyed(w http.ResponseWriter, r *http.Request, op operation) (outcome, error) {
+	if err := op.read(); err != nil {
+		return outcome{}, err
+	}
+	key, err := parseIdempotencyKey(r.Header.Values(keyHeader))
+	if err != nil {
+		return outcome{}, keyProblem("llave-invalida", "%v", err)
+	}
+	c := claim{
+		operation: op, scope: scopedKey{caller(r).id, key}, print: op.fingerprint(e.scheme),
+		method: r.Method, path: r.URL.EscapedPath(),
+	}
+	e.broken.distort(&c)
+	wait, preferred := e.waitFor(r.Header.Values("Prefer"))
+	out, waited, err := e.settle(r.Context(), c, wait)
+	if waited && preferred {
+		w.Header().Set("Preference-Applied", fmt.Sprintf("wait=%d", wait/time.Second))
+	}
+	if err == nil && out.replayed {
+		e.log.Info("replay", "key", key, "credential", caller(r).name, "path", c.path)
+	}
+	return out, err
+}
+
+// settle finds the answer of a claim: recorded, from the original that is in flight,
+// or by doing the work. waited tells whether an original was waited for. client ends
+// when the client leaves.
+func (e *engine) settle(client context.Context, c claim, wait time.Duration) (out outcome, waited bool, err error) {
 	if e.broken[lateReserve] {
-		out, err := e.leadLate(r, scope, op)
+		out, err := e.leadLate(client, c)
 		return out, false, err
 	}
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	for {
-		f, leader := e.join(scope, op, r)
+		f, leader := e.join(c)
 		if leader {
-			out, err := e.lead(r.Context(), scope, f, op)
+			out, err := e.lead(client, f)
 			return out, waited, err
 		}
 		<-f.looked
 		switch {
 		case f.recorded != nil:
-			out, err := replay(f.recorded.fingerprint, op, f.recorded.answer)
+			out, err := replay(*f.recorded, c)
 			return out, waited, err
-		case f.fingerprint != op.fingerprint:
+		case f.print != c.print:
 			return outcome{}, waited, keyReused()
 		case wait == 0:
 			return outcome{}, waited, keyInFlight()
@@ -195,8 +258,8 @@ func (e *engine) doKeyed(r *http.Request, scope scopedKey, op operation, wait ti
 		case <-f.done:
 		case <-patience.C:
 			return outcome{}, waited, keyInFlight()
-		case <-r.Context().Done():
-			return outcome{}, waited, keyInFlight() // nobody reads this
+		case <-client.Done():
+			return outcome{}, waited, client.Err()
 		}
 		if f.answer != nil {
 			return outcome{answer: *f.answer, keyed: true, replayed: true}, waited, nil
@@ -206,40 +269,29 @@ func (e *engine) doKeyed(r *http.Request, scope scopedKey, op operation, wait ti
 }
 
 // replay answers with what is recorded, if it was recorded for this request.
-func replay(recorded []byte, op operation, a success) (outcome, error) {
-	mine := op.fingerprint
-	if op.under != nil && len(recorded) > 0 && recorded[0] != mine[0] {
-		mine = op.under(recorded[0])
-	}
-	if !bytes.Equal(recorded, mine[:]) {
+func replay(rec recordedAnswer, c claim) (outcome, error) {
+	if !c.matches(rec.fingerprint) {
 		return outcome{}, keyReused()
 	}
-	return outcome{answer: a, keyed: true, replayed: true}, nil
+	return outcome{answer: rec.answer, keyed: true, replayed: true}, nil
 }
 
 // join enters the table of keys in flight, or finds who is there.
-func (e *engine) join(scope scopedKey, op operation, r *http.Request) (f *flight, leader bool) {
+func (e *engine) join(c claim) (f *flight, leader bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if f, ok := e.flights[scope]; ok {
+	if f, ok := e.flights[c.scope]; ok {
 		return f, false
 	}
-	f = newFlight(op, r, e.now())
-	e.flights[scope] = f
+	f = newFlight(c, e.now())
+	e.flights[c.scope] = f
 	return f, true
 }
 
-func newFlight(op operation, r *http.Request, now time.Time) *flight {
-	return &flight{
-		fingerprint: op.fingerprint, method: r.Method, path: r.URL.EscapedPath(), since: now,
-		looked: make(chan struct{}), done: make(chan struct{}),
-	}
-}
-
 // leave takes the flight out of the table and wakes who waits for it.
-func (e *engine) leave(scope scopedKey, f *flight) {
+func (e *engine) leave(f *flight) {
 	e.mu.Lock()
-	delete(e.flights, scope)
+	delete(e.flights, f.scope)
 	e.mu.Unlock()
 	close(f.done)
 }
@@ -254,17 +306,15 @@ func (e *engine) flying(scope scopedKey) (*flight, bool) {
 
 // lead does what the first request with a key does. On every path out, a panic
 // included, the flight leaves the table.
-func (e *engine) lead(ctx context.Context, scope scopedKey, f *flight, op operation) (outcome, error) {
-	defer e.leave(scope, f)
-	if err := e.lookUp(scope, f); err != nil {
+func (e *engine) lead(client context.Context, f *flight) (outcome, error) {
+	defer e.leave(f)
+	if err := e.lookUp(f); err != nil {
 		return outcome{}, err
 	}
 	if f.recorded != nil {
-		return replay(f.recorded.fingerprint, op, f.recorded.answer)
+		return replay(*f.recorded, f.claim)
 	}
-	ctx, cancel := workContext(ctx)
-	defer cancel()
-	out, err := e.work(ctx, scope, f, op)
+	out, err := e.work(client, f)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -272,48 +322,53 @@ func (e *engine) lead(ctx context.Context, scope scopedKey, f *flight, op operat
 	return out, nil
 }
 
-// work prepares and applies.
-func (e *engine) work(ctx context.Context, scope scopedKey, f *flight, op operation) (outcome, error) {
-	err := op.prepare(ctx)
-	switch {
-	case err != nil && e.broken[recordFailures]:
-		e.recordFailure(ctx, scope, f, op, err)
-		return outcome{}, err
-	case err != nil:
-		return outcome{}, err
-	case e.broken[splitTransaction]:
-		return e.applyInTwo(ctx, scope, f, op)
-	}
-	return e.applyOnce(ctx, scope, f, op)
-}
-
 // lookUp finds a recorded answer in the read pool: most retries end here, without a
 // write. Requests with the same key wait for it, which is short, so that none is told
 // "in flight" of an operation that finished long ago.
-func (e *engine) lookUp(scope scopedKey, f *flight) error {
+func (e *engine) lookUp(f *flight) error {
 	defer close(f.looked)
-	rec, err := e.store.recordedKey(scope.credential, scope.key, e.now())
-	if err == nil {
-		f.recorded = &rec
-	}
-	if errors.Is(err, errNotFound) {
+	rec, err := e.store.recordedKey(f.scope.credential, f.scope.key, e.now())
+	switch {
+	case errors.Is(err, errNotFound):
 		return nil
+	case err != nil:
+		return err
 	}
-	return err
+	f.recorded = &rec
+	return nil
+}
+
+// work admits, prepares and applies.
+func (e *engine) work(client context.Context, f *flight) (outcome, error) {
+	if err := f.admitted(); err != nil {
+		return outcome{}, err
+	}
+	ctx, cancel := workContext(client)
+	defer cancel()
+	err := f.prepare(ctx)
+	switch {
+	case err != nil && e.broken[recordFailures]:
+		return outcome{}, errors.Join(err, e.recordFailure(ctx, f, err))
+	case err != nil:
+		return outcome{}, err
+	case e.broken[splitTransaction]:
+		return e.applyInTwo(ctx, f)
+	}
+	return e.applyOnce(ctx, f)
 }
 
 // applyOnce makes the effect and records its answer in one transaction, unless
 // another process has recorded one meanwhile: then nothing is done, and that answer
 // is replayed.
-func (e *engine) applyOnce(ctx context.Context, scope scopedKey, f *flight, op operation) (outcome, error) {
+func (e *engine) applyOnce(ctx context.Context, f *flight) (outcome, error) {
 	var mine success
 	var theirs *recordedAnswer
 	err := e.store.write(ctx, func(t *tx) error {
 		now := e.now()
-		if err := t.dropExpiredKey(scope.credential, scope.key, now); err != nil {
+		if err := t.dropExpiredKey(f.scope.credential, f.scope.key, now); err != nil {
 			return err
 		}
-		rec, err := t.recordedKey(scope.credential, scope.key, now)
+		rec, err := t.recordedKey(f.scope.credential, f.scope.key, now)
 		if err == nil {
 			theirs = &rec
 			return nil
@@ -321,35 +376,44 @@ func (e *engine) applyOnce(ctx context.Context, scope scopedKey, f *flight, op o
 		if !errors.Is(err, errNotFound) {
 			return err
 		}
-		if mine, err = op.apply(t); err != nil {
+		if mine, err = f.apply(t); err != nil {
 			return err
 		}
-		return t.recordKey(scope.credential, scope.key, e.recordOf(f, op, mine))
+		return t.recordKey(f.scope.credential, f.scope.key, e.recordOf(f, mine))
 	})
-	var broken *commitError
-	if errors.As(err, &broken) {
-		rec, readErr := e.store.recordedKey(scope.credential, scope.key, e.now())
-		switch {
-		case readErr == nil:
-			theirs, err = &rec, nil
-		case !errors.Is(readErr, errNotFound):
-			// Not known, and said so: neither "done" nor "nothing was written".
-			return outcome{}, fmt.Errorf("outcome unknown: commit failed (%v) and the key cannot be read back: %v", broken.err, readErr)
-		}
-	}
+	var failed *commitError
 	switch {
+	case errors.As(err, &failed):
+		return e.readBack(f, mine, failed)
 	case err != nil:
 		return outcome{}, err
 	case theirs != nil:
-		return replay(theirs.fingerprint, op, theirs.answer)
+		return replay(*theirs, f.claim)
 	}
 	return outcome{answer: mine, keyed: true}, nil
 }
 
+// readBack finds out, after a failed commit, whether it happened all the same. Only
+// when the key is known not to be there may anyone say that nothing was written.
+func (e *engine) readBack(f *flight, mine success, failed *commitError) (outcome, error) {
+	rec, err := e.store.recordedKey(f.scope.credential, f.scope.key, e.now())
+	switch {
+	case errors.Is(err, errNotFound):
+		return outcome{}, failed.err
+	case err != nil:
+		return outcome{}, fmt.Errorf("outcome unknown: %w, and the key cannot be read back: %v", failed, err)
+	}
+	out, err := replay(rec, f.claim)
+	if bytes.Equal(rec.answer.body, mine.body) && rec.firstUsed.UnixMilli() == f.since.UnixMilli() {
+		out.replayed = false // it is this request's own
+	}
+	return out, err
+}
+
 // recordOf is what is kept of a finished operation.
-func (e *engine) recordOf(f *flight, op operation, a success) recordedAnswer {
+func (e *engine) recordOf(f *flight, a success) recordedAnswer {
 	return recordedAnswer{
-		fingerprint: op.fingerprint[:], method: f.method, path: f.path, answer: a,
+		fingerprint: f.print[:], method: f.method, path: f.path, answer: a,
 		firstUsed: f.since, expires: f.since.Add(e.ttl),
 	}
 }

@@ -164,7 +164,10 @@ func asProblem(err error, log *slog.Logger) (p *problem, instance string) {
 	if errors.As(err, &p) {
 		return p, ""
 	}
+	var commit *commitError
 	switch {
+	case errors.As(err, &commit) && commit.open:
+		// Not known, and said so: no 503 that would claim that nothing was written.
 	case errors.Is(err, errBodyTooLarge):
 		p = blankProblem(http.StatusRequestEntityTooLarge, "el cuerpo pasa del máximo de %d bytes", maxBody)
 		p.close = true

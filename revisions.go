@@ -54,44 +54,32 @@ func wireRevision(rev revision) revisionJSON {
 
 func revisionPath(id int64) string { return fmt.Sprintf("/revisiones/%d", id) }
 
-// postRevision accepts a check. Its body is not interpreted. Without a key the limit
-// and the service come before the body; with one they come after the key, so that a
-// replay costs nothing and is found even when the service was retired since.
+// postRevision accepts a check. Its body is not interpreted.
 func (s *server) postRevision(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
-	admit := func() error {
-		if err := limited(s.revisionLimit, r, "demasiadas-revisiones"); err != nil {
-			return err
-		}
-		_, err := s.serviceOf(r, ps)
-		return err
-	}
-	if !keyed(r) {
-		if err := admit(); err != nil {
-			return err
-		}
-		admit = func() error { return nil }
-	}
-	body, err := readBody(w, r, maxBody)
-	if err != nil {
-		return err
-	}
+	var body []byte
 	var accepted int64
-	out, err := s.engine.do(w, r, operation{
-		fingerprint: fingerprintBytes(r.Method, r.URL.EscapedPath(), body),
-		prepare:     func(context.Context) error { return admit() },
+	return s.engine.do(w, r, operation{
+		read: func() (err error) {
+			body, err = readBody(w, r, maxBody)
+			return err
+		},
+		fingerprint: func(byte) fingerprint {
+			return fingerprintBytes(r.Method, r.URL.EscapedPath(), body)
+		},
+		admit: func() error {
+			if err := limited(s.revisionLimit, r, "demasiadas-revisiones"); err != nil {
+				return err
+			}
+			_, err := s.serviceOf(r, ps)
+			return err
+		},
+		prepare: func(context.Context) error { return nil },
 		apply: func(t *tx) (a success, err error) {
 			accepted, a, err = s.insertRevision(t, idOf(ps), caller(r))
 			return a, err
 		},
+		committed: func() { s.queue.accept(accepted) },
 	})
-	if err != nil {
-		return err
-	}
-	if accepted != 0 { // not "not replayed": an answer read back after a failed commit is of our making too
-		s.queue.accept(accepted)
-	}
-	out.send(w, r)
-	return nil
 }
 
 // insertRevision is the effect of asking for a check, and its answer.

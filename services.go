@@ -175,17 +175,16 @@ func nameTaken(t *tx, team, name string) error {
 
 // postService registers a service.
 func (s *server) postService(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
-	doc, err := readJSONBody(w, r)
-	if err != nil {
-		return err
-	}
-	print := func(scheme byte) fingerprint {
-		return fingerprintDocument(scheme, r.Method, r.URL.EscapedPath(), doc)
-	}
+	var doc document
 	var data serviceData
-	out, err := s.engine.do(w, r, operation{
-		fingerprint: print(s.engine.scheme),
-		under:       print,
+	return s.engine.do(w, r, operation{
+		read: func() (err error) {
+			doc, err = readJSONBody(w, r)
+			return err
+		},
+		fingerprint: func(scheme byte) fingerprint {
+			return fingerprintDocument(scheme, r.Method, r.URL.EscapedPath(), doc)
+		},
 		prepare: func(ctx context.Context) (err error) {
 			if data, err = readServiceData(doc); err != nil {
 				return err
@@ -197,11 +196,6 @@ func (s *server) postService(w http.ResponseWriter, r *http.Request, _ httproute
 		},
 		apply: func(t *tx) (success, error) { return s.insertService(t, caller(r).team, data) },
 	})
-	if err != nil {
-		return err
-	}
-	out.send(w, r)
-	return nil
 }
 
 // insertService is the effect of a registration, and its answer.

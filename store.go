@@ -391,6 +391,11 @@ func isBusy(err error) bool {
 	return primaryCode(err) == sqlite3.SQLITE_BUSY
 }
 
+// isIO tells whether the disk failed in a way that does not tell how far it got.
+func isIO(err error) bool {
+	return primaryCode(err) == sqlite3.SQLITE_IOERR
+}
+
 // primaryCode is SQLite's result code without its extension, 0 when err is not from it.
 func primaryCode(err error) int {
 	var driverErr *sqlite.Error

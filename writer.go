@@ -38,9 +38,12 @@ type job struct {
 	result chan error
 }
 
-// commitError says that a COMMIT failed, so that for the caller the outcome must be
-// read back before it says that nothing was written.
-type commitError struct{ err error }
+// commitError says that a COMMIT failed: whether anything was written must be read back
+// before anyone says that nothing was.
+type commitError struct {
+	err  error
+	open bool // an I/O error: what was half done may turn out to be whole
+}
 
 func (e *commitError) Error() string { return "commit: " + e.err.Error() }
 func (e *commitError) Unwrap() error { return e.err }
@@ -172,7 +175,7 @@ func (w *writer) commitGroup(group []*job, results []error) error {
 	}
 	if err := w.tx.exec("COMMIT"); err != nil {
 		w.rollback()
-		return &commitError{err}
+		return &commitError{err, isIO(err)}
 	}
 	w.commits.Add(1)
 	return nil
