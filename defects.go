@@ -117,11 +117,7 @@ func (e *engine) applyInTwo(ctx context.Context, f *flight) (outcome, error) {
 // already stays.
 func (e *engine) recordApart(ctx context.Context, f *flight, a success) error {
 	return e.store.write(ctx, func(t *tx) error {
-		now := e.now()
-		if err := t.dropExpiredKey(f.scope.credential, f.scope.key, now); err != nil {
-			return err
-		}
-		if _, err := t.recordedKey(f.scope.credential, f.scope.key, now); !errors.Is(err, errNotFound) {
+		if _, err := t.recordedKey(f.scope.credential, f.scope.key, e.now()); !errors.Is(err, errNotFound) {
 			return err
 		}
 		return t.recordKey(f.scope.credential, f.scope.key, e.recordOf(f, a))

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
@@ -32,6 +34,11 @@ const (
 	workTime = 30 * time.Second
 	// longestWait is the most that a client may wait for an original (Prefer: wait).
 	longestWait = 30 * time.Second
+	// recentAnswers is how many recorded answers are kept in memory, and longestRecent how
+	// long a body, in bytes, is: what was answered a moment ago is what is asked for again.
+	// Together at most some 8 MiB.
+	recentAnswers = 4096
+	longestRecent = 1024
 	// defaultWait is how long it waits with --in-flight wait and no preference.
 	defaultWait = 10 * time.Second
 )
@@ -128,11 +135,19 @@ type engine struct {
 
 	mu      sync.Mutex
 	flights map[scopedKey]*flight
+
+	// recent holds recorded answers. They do not change while they live, so an answer
+	// from memory is the one on file.
+	recent *lru.Cache[scopedKey, recordedAnswer]
 }
 
 // newEngine returns an engine with nothing in flight.
 func newEngine(cfg engineConfig) *engine {
-	return &engine{engineConfig: cfg, flights: map[scopedKey]*flight{}}
+	recent, err := lru.New[scopedKey, recordedAnswer](recentAnswers)
+	if err != nil { // only for a size that is not positive
+		panic(err)
+	}
+	return &engine{engineConfig: cfg, flights: map[scopedKey]*flight{}, recent: recent}
 }
 
 // keyProblem is a problem about a key: it always links to the policy.
@@ -322,12 +337,12 @@ func (e *engine) lead(client context.Context, f *flight) (outcome, error) {
 	return out, nil
 }
 
-// lookUp finds a recorded answer in the read pool: most retries end here, without a
-// write. Requests with the same key wait for it, which is short, so that none is told
-// "in flight" of an operation that finished long ago.
+// lookUp finds a recorded answer: most retries end here, without a write. Requests with
+// the same key wait for it, which is short, so that none is told "in flight" of an
+// operation that finished long ago.
 func (e *engine) lookUp(f *flight) error {
 	defer close(f.looked)
-	rec, err := e.store.recordedKey(f.scope.credential, f.scope.key, e.now())
+	rec, err := e.recorded(f.scope)
 	switch {
 	case errors.Is(err, errNotFound):
 		return nil
@@ -336,6 +351,26 @@ func (e *engine) lookUp(f *flight) error {
 	}
 	f.recorded = &rec
 	return nil
+}
+
+// recorded finds the living answer of a key, in memory or on file.
+func (e *engine) recorded(scope scopedKey) (recordedAnswer, error) {
+	now := e.now()
+	if rec, ok := e.recent.Get(scope); ok && rec.lives(now) {
+		return rec, nil
+	}
+	rec, err := e.store.recordedKey(scope.credential, scope.key, now)
+	if err == nil {
+		e.remember(scope, rec)
+	}
+	return rec, err
+}
+
+// remember keeps an answer that is on file.
+func (e *engine) remember(scope scopedKey, rec recordedAnswer) {
+	if len(rec.answer.body) <= longestRecent {
+		e.recent.Add(scope, rec)
+	}
 }
 
 // work admits, prepares and applies.
@@ -364,11 +399,7 @@ func (e *engine) applyOnce(ctx context.Context, f *flight) (outcome, error) {
 	var mine success
 	var theirs *recordedAnswer
 	err := e.store.write(ctx, func(t *tx) error {
-		now := e.now()
-		if err := t.dropExpiredKey(f.scope.credential, f.scope.key, now); err != nil {
-			return err
-		}
-		rec, err := t.recordedKey(f.scope.credential, f.scope.key, now)
+		rec, err := t.recordedKey(f.scope.credential, f.scope.key, e.now())
 		if err == nil {
 			theirs = &rec
 			return nil
@@ -390,6 +421,7 @@ func (e *engine) applyOnce(ctx context.Context, f *flight) (outcome, error) {
 	case theirs != nil:
 		return replay(*theirs, f.claim)
 	}
+	e.remember(f.scope, e.recordOf(f, mine))
 	return outcome{answer: mine, keyed: true}, nil
 }
 
@@ -413,7 +445,8 @@ func (e *engine) readBack(f *flight, mine success, failed *commitError) (outcome
 // recordOf is what is kept of a finished operation.
 func (e *engine) recordOf(f *flight, a success) recordedAnswer {
 	return recordedAnswer{
-		fingerprint: f.print[:], method: f.method, path: f.path, answer: a,
+		// Cloned: a slice of the flight would keep the whole request in memory.
+		fingerprint: bytes.Clone(f.print[:]), method: f.method, path: f.path, answer: a,
 		firstUsed: f.since, expires: f.since.Add(e.ttl),
 	}
 }

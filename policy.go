@@ -180,7 +180,7 @@ func (e *engine) operation(scope scopedKey) (operationState, error) {
 			}, nil
 		}
 	}
-	rec, err := e.store.recordedKey(scope.credential, scope.key, e.now())
+	rec, err := e.recorded(scope)
 	if errors.Is(err, errNotFound) {
 		return operationState{}, newProblem("operacion-inexistente",
 			"ahora mismo no consta ninguna operación tuya con esa llave; eso no prueba que una petición anterior no pueda llegar todavía")

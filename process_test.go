@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -124,16 +125,20 @@ func serving(t *testing.T, args ...string) *child {
 	return c
 }
 
-// ready waits until the revisor listens.
+// ready waits until the revisor listens, and with --demo the other roles too.
 func (c *child) ready() {
 	c.t.Helper()
-	eventually(c.t, "the revisor listens", func() bool {
+	last := "revisor" // in the order of the log
+	if slices.Contains(c.cmd.Args, "--demo") {
+		last = "gateway"
+	}
+	eventually(c.t, "the "+last+" listens", func() bool {
 		select {
 		case <-c.exited:
 			c.t.Fatalf("%s ended with status %d:\n%s", c.cmd, c.code, c.stderr)
 		default:
 		}
-		return c.listeningOn("revisor") != ""
+		return c.listeningOn(last) != ""
 	})
 	c.url = "http://" + c.listeningOn("revisor")
 	c.lab = c.listeningOn("lab")

@@ -117,3 +117,35 @@ func foreignDatabase(t *testing.T, dir string) {
 func newerDatabase(t *testing.T, dir string) {
 	sqliteFile(t, filepath.Join(dir, "revisor.db"), fmt.Sprintf(`PRAGMA application_id = %d`, applicationID), `PRAGMA user_version = 99`)
 }
+
+// TestVariablesReachTheServer: where the database is, by default, by variable and by
+// flag.
+func TestVariablesReachTheServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	byVariable, byFlag := filepath.Join(dir, "variable.db"), filepath.Join(dir, "flag.db")
+	tests := []struct {
+		name string
+		args []string
+		want string // relative to the working directory, if not absolute
+	}{
+		{"default", nil, "revisor.db"},
+		{"variable", []string{"REVISOR_DB=" + byVariable}, byVariable},
+		{"flag against variable", []string{"REVISOR_DB=" + filepath.Join(dir, "unused.db"), "--db", byFlag}, byFlag},
+	}
+	for _, tt := range tests {
+		c := spawn(t, append(tt.args, "REVISOR_LISTEN=127.0.0.1:0")...)
+		c.ready()
+		path := tt.want
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(c.cmd.Dir, path)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("%s: %v, want the database there", tt.name, err)
+		}
+		c.stop()
+	}
+	if files := filesIn(t, dir); len(files) != 2 {
+		t.Errorf("files = %v, want two databases", files)
+	}
+}

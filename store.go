@@ -536,12 +536,18 @@ func (s *store) finishRevision(ctx context.Context, id int64, result checkResult
 	})
 }
 
-// recordedKey finds the answer recorded under a credential's key, if it lives at now.
-func (s *statements) recordedKey(credential int64, key string, now time.Time) (recordedAnswer, error) {
+// lives tells whether the key still counts at a moment: to the millisecond, as it is
+// kept.
+func (rec recordedAnswer) lives(now time.Time) bool {
+	return now.UnixMilli() < rec.expires.UnixMilli()
+}
+
+// keyRow finds what is recorded under a credential's key, its time passed or not.
+func (s *statements) keyRow(credential int64, key string) (recordedAnswer, error) {
 	var rec recordedAnswer
 	var firstUsed, expires int64
 	err := s.queryRow(`SELECT fingerprint, method, path, status, location, etag, body, first_used_at, expires_at
-		FROM keys WHERE credential = ? AND key = ? AND expires_at > ?`, []any{credential, key, now.UnixMilli()},
+		FROM keys WHERE credential = ? AND key = ?`, []any{credential, key},
 		&rec.fingerprint, &rec.method, &rec.path, &rec.answer.status, &rec.answer.location, &rec.answer.etag, &rec.answer.body,
 		&firstUsed, &expires)
 	rec.firstUsed, rec.expires = time.UnixMilli(firstUsed), time.UnixMilli(expires)
@@ -550,17 +556,24 @@ func (s *statements) recordedKey(credential int64, key string, now time.Time) (r
 
 // recordedKey finds the answer recorded under a credential's key, if it lives at now.
 func (s *store) recordedKey(credential int64, key string, now time.Time) (recordedAnswer, error) {
-	return s.reads.recordedKey(credential, key, now)
+	rec, err := s.reads.keyRow(credential, key)
+	if err == nil && !rec.lives(now) {
+		return recordedAnswer{}, errNotFound
+	}
+	return rec, err
 }
 
-// recordedKey finds the same as the transaction sees it.
+// recordedKey finds the same as the transaction sees it. A row whose time has passed is
+// deleted: the key is free.
 func (t *tx) recordedKey(credential int64, key string, now time.Time) (recordedAnswer, error) {
-	return t.stmts.recordedKey(credential, key, now)
-}
-
-// dropExpiredKey deletes one key's row if its time has passed.
-func (t *tx) dropExpiredKey(credential int64, key string, now time.Time) error {
-	return t.exec(`DELETE FROM keys WHERE credential = ? AND key = ? AND expires_at <= ?`, credential, key, now.UnixMilli())
+	rec, err := t.stmts.keyRow(credential, key)
+	if err != nil || rec.lives(now) {
+		return rec, err
+	}
+	if err := t.exec(`DELETE FROM keys WHERE credential = ? AND key = ?`, credential, key); err != nil {
+		return recordedAnswer{}, err
+	}
+	return recordedAnswer{}, errNotFound
 }
 
 // recordKey keeps an answer under the unique (credential, key).
