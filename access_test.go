@@ -21,7 +21,7 @@ func addCredential(t *testing.T, db, name, team, role string) string {
 	t.Helper()
 	code, stdout, stderr := command(t, "credential", "add", name, "--team", team, "--role", role, "--db", db)
 	token := strings.TrimSuffix(stdout, "\n")
-	if code != 0 || !regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`).MatchString(token) || strings.Contains(stderr, token) {
+	if code != 0 || !regexp.MustCompile(`^rvsr_[A-Za-z0-9_-]{43}$`).MatchString(token) || strings.Contains(stderr, token) {
 		t.Fatalf("credential add %s = %d, %q, %q, want 0 and a token of 256 bits on standard output alone", name, code, stdout, stderr)
 	}
 	return token

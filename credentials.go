@@ -20,6 +20,9 @@ const (
 	// tokenBytes is the entropy of a token: 256 bits, so that a plain SHA-256 is
 	// enough to keep it by.
 	tokenBytes = 32
+	// tokenPrefix tells what a token is for, and keeps it from beginning with a dash, which
+	// a command line would take for a flag.
+	tokenPrefix = "rvsr_"
 	// allTeams is the team of an administrator, who sees every team's services.
 	allTeams = "*"
 	// challenge is what a 401 asks for (RFC 6750 section 3).
@@ -81,7 +84,7 @@ func newCredential(name, team, roleName string, now time.Time) (c credential, to
 	}
 	random := make([]byte, tokenBytes)
 	rand.Read(random) // never fails
-	token = base64.RawURLEncoding.EncodeToString(random)
+	token = tokenPrefix + base64.RawURLEncoding.EncodeToString(random)
 	return credential{name: name, team: team, role: r, hash: hashToken(token), created: now}, token, nil
 }
 

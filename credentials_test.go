@@ -264,8 +264,8 @@ func TestNewCredential(t *testing.T) {
 	var tokens []string
 	for range 100 {
 		_, token, _ := newCredential("marta", "a", "reader", now)
-		if len(token) != 43 || slices.Contains(tokens, token) || !validToken(token) { // 256 bits in base64url
-			t.Fatalf("token = %q, want 43 new characters that a Bearer credential may have", token)
+		if len(token) != len(tokenPrefix)+43 || slices.Contains(tokens, token) || !validToken(token) { // 256 bits in base64url
+			t.Fatalf("token = %q, want the prefix and 43 new characters that a Bearer credential may have", token)
 		}
 		tokens = append(tokens, token)
 	}

@@ -129,7 +129,7 @@ func (r *registration) run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() != nil {
 			r.uncertain = true
-			return r.giveUp("interrumpido")
+			return r.giveUp("interrumpido", nil)
 		}
 		r.tellAttempt(n, got, err)
 		switch {
@@ -139,13 +139,13 @@ func (r *registration) run(ctx context.Context) error {
 			r.uncertain = true
 		}
 		if err == nil && !mayRepeat(got) {
-			return r.giveUp(fmt.Sprintf("un %d no mejora repitiendo lo mismo", got.status))
+			return r.giveUp(fmt.Sprintf("un %d no mejora repitiendo lo mismo", got.status), &got)
 		}
 		if n == r.attempts {
-			return r.giveUp(fmt.Sprintf("se acabaron los intentos (%d)", n))
+			return r.giveUp(fmt.Sprintf("se acabaron los intentos (%d)", n), nil)
 		}
 		if reason := r.waitAfter(ctx, n, got.header); reason != "" {
-			return r.giveUp(reason)
+			return r.giveUp(reason, nil)
 		}
 	}
 }
@@ -231,16 +231,24 @@ func (r *registration) succeed(n int, got answer) error {
 	return nil
 }
 
-// giveUp tells the end: why it stopped, and what is known now.
-func (r *registration) giveUp(reason string) error {
-	known := "el servidor rechazó la petición y no consta que haya registrado nada"
+// giveUp tells the end: why it stopped, and what is known now. last is the answer that
+// ended it, nil when there was none.
+func (r *registration) giveUp(reason string, last *answer) error {
+	refused := !r.uncertain && last != nil && last.status >= 400 && last.status < 500 && last.status != http.StatusTooManyRequests
+	verdict, known := "no confirmado", "repetir más tarde con la misma llave es seguro, no registra dos veces: --key "+shellQuote(r.key)
 	switch {
-	case !r.noKey:
-		known = "repetir más tarde con la misma llave es seguro, no registra dos veces: --key " + shellQuote(r.key)
-	case r.uncertain:
+	case refused && last.problemType() == problemBase+"llave-reutilizada":
+		verdict, known = "no registrado", "esa llave ya es de otra petición y hace falta otra: "+shellQuote(r.key)
+	case refused && r.noKey:
+		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada"
+	case refused:
+		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada; corregida, puede llevar la misma llave: --key "+shellQuote(r.key)
+	case r.noKey && r.uncertain:
 		known = "sin llave nadie sabe si quedó registrado, y repetir puede registrarlo otra vez"
+	case r.noKey:
+		known = "no llegó ninguna respuesta que lo confirme"
 	}
-	fmt.Fprintf(r.out, "no confirmado: %s; %s\n", reason, known)
+	fmt.Fprintf(r.out, "%s: %s; %s\n", verdict, reason, known)
 	return errNotRegistered
 }
 

@@ -80,10 +80,11 @@ func serveScript(t *testing.T, words ...string) (*arrivals, string) {
 func TestRegisterRetries(t *testing.T) {
 	t.Parallel()
 	const (
-		ms       = time.Millisecond
-		withKey  = "repetir más tarde con la misma llave es seguro, no registra dos veces: --key llave-nueva"
-		nobody   = "sin llave nadie sabe si quedó registrado, y repetir puede registrarlo otra vez"
-		rejected = "el servidor rechazó la petición y no consta que haya registrado nada"
+		ms        = time.Millisecond
+		withKey   = "repetir más tarde con la misma llave es seguro, no registra dos veces: --key llave-nueva"
+		nobody    = "sin llave nadie sabe si quedó registrado, y repetir puede registrarlo otra vez"
+		rejected  = "el servidor rechazó la petición y no guardó nada"
+		corrected = rejected + "; corregida, puede llevar la misma llave: --key llave-nueva"
 	)
 	tests := []struct {
 		name   string
@@ -108,10 +109,10 @@ func TestRegisterRetries(t *testing.T) {
 		{name: "without a key, a lost answer and then the name is taken", script: []string{"502", "409"}, noKey: true, waits: []time.Duration{250 * ms},
 			want: []string{"intento 1 de 4: 502 {", "espera de", "intento 2 de 4: 409 {", "no confirmado: un 409 no mejora repitiendo lo mismo; " + nobody}, failed: true},
 		{name: "without a key, refused at once", script: []string{"422"}, noKey: true,
-			want: []string{"intento 1 de 4: 422 {", "no confirmado: un 422 no mejora repitiendo lo mismo; " + rejected}, failed: true},
+			want: []string{"intento 1 de 4: 422 {", "no registrado: un 422 no mejora repitiendo lo mismo; " + rejected}, failed: true},
 		{name: "the original is still running", script: []string{"409:en-curso", "201"}, waits: []time.Duration{250 * ms},
 			want: []string{"intento 1 de 4: 409 {", "espera de", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1"}},
-		{name: "any other 409", script: []string{"409", "201"}, want: []string{"intento 1 de 4: 409 {", "no confirmado: un 409 no mejora repitiendo lo mismo; " + withKey}, failed: true},
+		{name: "any other 409", script: []string{"409", "201"}, want: []string{"intento 1 de 4: 409 {", "no registrado: un 409 no mejora repitiendo lo mismo; " + corrected}, failed: true},
 		{name: "a 500", script: []string{"500", "201"}, want: []string{"intento 1 de 4: 500 {", "no confirmado: un 500 no mejora repitiendo lo mismo; " + withKey}, failed: true},
 		{name: "a 500 without a key", script: []string{"500", "201"}, noKey: true, want: []string{"intento 1 de 4: 500 {", "no confirmado: un 500 no mejora repitiendo lo mismo; " + nobody}, failed: true},
 		{name: "a 429 is a 4xx here", script: []string{"429:1", "201"}, want: []string{"intento 1 de 4: 429 {", "no confirmado: un 429 no mejora repitiendo lo mismo; " + withKey}, failed: true},

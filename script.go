@@ -68,7 +68,7 @@ func parseScriptWord(word string) (scriptedAnswer, error) {
 	}
 	status, err := strconv.Atoi(digits)
 	if err != nil || len(digits) != 3 || status < 200 {
-		return answer, errors.New("want mudo or a status from 200 to 999 (one below 200 is no final answer)")
+		return answer, errors.New("want NNN, NNN:RETRY-AFTER, 409:en-curso or mudo, with NNN from 200 to 999")
 	}
 	answer.status = status
 	switch {

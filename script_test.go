@@ -49,7 +49,7 @@ func TestParseScript(t *testing.T) {
 
 func TestParseScriptRefuses(t *testing.T) {
 	t.Parallel()
-	const status = "want mudo or a status from 200 to 999 (one below 200 is no final answer)"
+	const status = "want NNN, NNN:RETRY-AFTER, 409:en-curso or mudo, with NNN from 200 to 999"
 	tests := []struct {
 		name  string
 		words []string
