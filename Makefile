@@ -1,6 +1,9 @@
-# The steps of .ci/run by name.
+# The steps of .ci/run by name. "make ci" runs them all, and installs what it misses.
 
-.PHONY: ci fmt vet staticcheck test race build smoke readme
+.PHONY: help ci fmt vet staticcheck test race build smoke readme
+
+help:
+	@echo "make test | race | build | smoke | readme | fmt | vet | staticcheck | ci"
 
 ci:
 	.ci/run

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -31,11 +30,7 @@ func TestDiskRunsFull(t *testing.T) {
 	recorded := c.call("POST", "/servicios", "escritura-a", anyService("antes"), "Idempotency-Key: k0")
 	c.expectFirst(recorded, 201)
 	before := c.call("GET", "/servicios", "admin", "").body
-	info, err := os.Stat(db + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limitFileSize(t, c.cmd.Process.Pid, uint64(info.Size()+100)) // the log breaks off in its next page
+	limitFileSize(t, c.cmd.Process.Pid, 100) // not even one page fits, wherever it goes
 	for range 3 {
 		for _, header := range []string{"Idempotency-Key: k1", ""} {
 			got := c.call("POST", "/servicios", "escritura-a", anyService("avisos"), header)

@@ -268,12 +268,14 @@ func (a answer) problemType() string {
 	return problem.Type
 }
 
-// spell writes a duration as a person says it: 231 ms, 1.5 s, 2 s.
+// spell writes a duration as a person says it: 231 ms, 1,5 s, 2 s.
 func spell(d time.Duration) string {
 	if d < time.Second {
 		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
 	}
-	return strconv.FormatFloat(d.Round(time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+	// From whole milliseconds, so that no 1.5270000000000001 comes out.
+	seconds := strconv.FormatFloat(float64(d.Milliseconds())/1000, 'f', -1, 64)
+	return strings.Replace(seconds, ".", ",", 1) + " s"
 }
 
 // shellQuote writes text so that a shell reads it back as one word.

@@ -420,7 +420,7 @@ func TestKeyFieldIsReadBack(t *testing.T) {
 func TestSpellAndQuote(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
-		0: "0 ms", 231*time.Millisecond + 900*time.Microsecond: "231 ms", time.Second: "1 s", 1500 * time.Millisecond: "1.5 s", 90 * time.Second: "90 s",
+		0: "0 ms", 231*time.Millisecond + 900*time.Microsecond: "231 ms", time.Second: "1 s", 1500 * time.Millisecond: "1,5 s", 1527 * time.Millisecond: "1,527 s", 90 * time.Second: "90 s",
 	} {
 		if got := spell(d); got != want {
 			t.Errorf("spell(%v) = %q, want %q", d, got, want)
