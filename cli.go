@@ -30,6 +30,7 @@ type commandLine struct {
 	Verify     verifyCommand     `cmd:"" help:"Check whether a server keeps its promise about Idempotency-Key."`
 	Script     scriptCommand     `cmd:"" help:"Serve the given answers, one per request; the last one repeats."`
 	Backoff    backoffCommand    `cmd:"" help:"Show what jitter does to clients that fail together."`
+	Backup     backupCommand     `cmd:"" help:"Copy the database to a file, also while a server is running."`
 	Credential credentialCommand `cmd:"" help:"Add, list and revoke the credentials in a database."`
 	Version    kong.VersionFlag  `help:"Print the version and exit."`
 }
@@ -48,6 +49,7 @@ type serveCommand struct {
 	Fingerprint   string         `default:"ordered" enum:"ordered,canonical" variable:"REVISOR_FINGERPRINT" help:"When two JSON bodies are the same request: ordered (the order of members matters) or canonical (RFC 8785)."`
 	SaveDelay     *time.Duration `variable:"REVISOR_SAVE_DELAY" placeholder:"TIME" help:"Pretended work of a registration (default 0s; with --demo 500ms)."`
 	QueueDelay    *time.Duration `variable:"REVISOR_QUEUE_DELAY" placeholder:"TIME" help:"Pretended queue before a revision starts (default 0s; with --demo 1s)."`
+	Check         bool           `default:"true" negatable:"" variable:"REVISOR_CHECK" help:"Check the integrity of the database before serving (--no-check: start at once with a huge file)."`
 	Simulate      bool           `default:"true" negatable:"" variable:"REVISOR_SIMULATE" help:"Let the gateway obey X-Simular."`
 	Break         []string       `placeholder:"DEFECT,…" variable:"REVISOR_BREAK" help:"Deliberate defects, for learning; on loopback only: ${server_defects}."`
 	Log           string         `default:"text" enum:"text,json" variable:"REVISOR_LOG" help:"Form of the log on standard error: text or json."`
@@ -112,7 +114,7 @@ func (c *serveCommand) validateDefects() error {
 func (c *serveCommand) Run(p *process) error {
 	o := serveOptions{
 		demo: c.Demo, database: c.DB, target: c.Target, allow: c.Allow,
-		keyTTL: c.KeyTTL, wait: c.InFlight == "wait", simulate: c.Simulate, logFormat: c.Log,
+		keyTTL: c.KeyTTL, wait: c.InFlight == "wait", check: c.Check, simulate: c.Simulate, logFormat: c.Log,
 	}
 	var err error
 	if o.broken, err = parseDefects(c.Break, serverDefects); err != nil {

@@ -122,6 +122,22 @@ func (c *backoffCommand) Run(p *process) error {
 	return nil
 }
 
+type backupCommand struct {
+	File string `arg:"" help:"File to write; it must not exist yet."`
+	databaseFlag
+}
+
+// Run copies the database, whether a server is running on it or not.
+func (c *backupCommand) Run(p *process) error {
+	return p.withExistingStore(c.DB, func(s *store) error {
+		if err := s.backup(c.File); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "Copia de %s guardada en %s.\n", c.DB, c.File)
+		return nil
+	})
+}
+
 type credentialCommand struct {
 	Add    credentialAdd    `cmd:"" help:"Make a credential and print its token, once."`
 	List   credentialList   `cmd:"" help:"List the credentials, revoked ones included."`

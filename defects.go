@@ -141,7 +141,7 @@ func (e *engine) recordFailure(ctx context.Context, f *flight, failure error) er
 // reset that follows may destroy the answer on its way.
 func (rep reply) sendAbruptly(w http.ResponseWriter, r *http.Request) {
 	rep.setHeader(w)
-	conn, _, err := http.NewResponseController(w).Hijack()
+	conn, err := takeConnection(w)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -236,20 +236,13 @@ func (g *gateway) render(w http.ResponseWriter, r *http.Request, err error) {
 		status, detail = http.StatusBadRequest, "el cuerpo de la petición no llegó entero"
 	case errors.As(err, &crash):
 		status, detail = http.StatusInternalServerError, "algo falló en la pasarela"
-		g.log.Error("internal error", "role", "gateway", "error", err, "stack", string(crash.stack))
+		logFailure(g.log, "internal error", err, "role", "gateway")
 	}
-	encoded, err := encodeMembers([]extension{
-		{"type", blankType}, {"title", statusPhrase(status)}, {"status", status}, {"detail", detail},
-	})
+	rep, err := bareProblem(status, detail)
 	if err != nil { // only values of ours are encoded
 		panic(err)
 	}
 	clear(w.Header())
-	rep := reply{status: status, header: http.Header{"Content-Type": {"application/problem+json"}}, body: encoded}
-	if body, ok := r.Body.(*clientBody); ok && !body.ended() {
-		rep.sendLast(w, r)
-		return
-	}
 	rep.send(w, r)
 }
 

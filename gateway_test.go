@@ -605,7 +605,7 @@ func TestGatewayEarlyAnswerReachesASendingClient(t *testing.T) {
 			t.Parallel()
 			origin := &edge{role: "test", log: slog.New(slog.DiscardHandler), render: renderProblem(slog.New(slog.DiscardHandler), nil),
 				handle: func(w http.ResponseWriter, r *http.Request) error {
-					_, err := readBody(w, r, 16<<10)
+					_, err := readBody(w, r)
 					return err
 				}}
 			gateway := serveGateway(t, "http://"+serveHandler(t, origin), gatewayConfig{})

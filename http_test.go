@@ -59,7 +59,7 @@ func TestInternalErrors(t *testing.T) {
 	t.Parallel()
 	b := startEdge(t, func(w http.ResponseWriter, r *http.Request) error {
 		if r.URL.Path == "/bien" {
-			return sendJSON(w, r, "bien", nil)
+			return sendJSON(w, r, "bien")
 		}
 		return crash(r.URL.Path)
 	})

@@ -465,15 +465,15 @@ func (e *engine) waitFor(prefer []string) (wait time.Duration, preferred bool) {
 
 // send writes the answer. Whenever a key was honoured it says so.
 func (o outcome) send(w http.ResponseWriter, r *http.Request) {
-	header := http.Header{"Content-Type": {"application/json"}}
+	rep := reply{status: o.answer.status, body: o.answer.body}.with("Content-Type", "application/json")
 	if o.answer.location != "" {
-		header["Location"] = []string{o.answer.location}
+		rep = rep.with("Location", o.answer.location)
 	}
 	if o.answer.etag != "" {
-		header["Etag"] = []string{o.answer.etag}
+		rep = rep.with("ETag", o.answer.etag)
 	}
 	if o.keyed {
-		header.Set(replayedHeader, strconv.FormatBool(o.replayed))
+		rep = rep.with(replayedHeader, strconv.FormatBool(o.replayed))
 	}
-	reply{status: o.answer.status, header: header, body: o.answer.body}.send(w, r)
+	rep.send(w, r)
 }

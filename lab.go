@@ -129,17 +129,17 @@ func labStatus(w http.ResponseWriter, r *http.Request, digits string) error {
 	}
 	rep := labText(r, status, "")
 	if noContent(status) {
-		rep.header, rep.body = http.Header{}, nil
+		rep = reply{status: status}
 	}
 	if field, ok := labFields[status]; ok {
-		rep.header.Set(field.name, field.value)
+		rep = rep.with(field.name, field.value)
 	}
 	if query := r.URL.Query(); query.Has("retry-after") {
 		value := query.Get("retry-after")
 		if !fieldSafe(value) {
 			return &labRefusal{status: http.StatusBadRequest, why: "ese retry-after no cabe en una cabecera"}
 		}
-		rep.header.Set("Retry-After", value)
+		rep = rep.with("Retry-After", value)
 	}
 	rep.send(w, r)
 	return nil
@@ -170,55 +170,18 @@ func labSlow(w http.ResponseWriter, r *http.Request, digits string) error {
 	return nil
 }
 
-// holdRequest reads the request's body and then waits for until (nil: for ever). It
-// returns false when the client left or the process stops first. The body comes
-// first because net/http only notices a client that leaves once the body was read; it
-// takes a half-closed connection for one, too. The server's deadlines are lifted:
-// they would end the longest waits, which are bounded here.
-func holdRequest(w http.ResponseWriter, r *http.Request, until <-chan time.Time) bool {
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		return false
-	}
-	control := http.NewResponseController(w)
-	if control.SetReadDeadline(time.Time{}) != nil || control.SetWriteDeadline(time.Time{}) != nil {
-		return false // the connection is gone
-	}
-	select {
-	case <-until:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
-}
-
-// cutConnection closes the connection without a byte, read or written.
-// http.ErrAbortHandler would do the same only after waiting for an unread body.
-func cutConnection(w http.ResponseWriter) error {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return fmt.Errorf("cut connection: %w", err)
-	}
-	conn.Close()
-	return nil
-}
-
-// sendGarbage answers with something that is not HTTP, and closes. When a body may
-// still be on its way it is read for a while after a half-close: a close with unread
-// bytes is a reset, which can destroy what was sent (RFC 9112 section 9.6).
+// sendGarbage answers with something that is not HTTP, and closes: gently when a body
+// may still be on its way.
 func sendGarbage(w http.ResponseWriter, r *http.Request) error {
-	conn, _, err := http.NewResponseController(w).Hijack()
+	conn, err := takeConnection(w)
 	if err != nil {
-		return fmt.Errorf("send garbage: %w", err)
+		return err
 	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(lingerTime))
-	if _, err := io.WriteString(conn, labGarbage); err != nil {
-		return nil // the client left
+	if _, err := io.WriteString(conn, labGarbage); err != nil || r.ContentLength == 0 {
+		conn.Close()
+		return nil
 	}
-	if half, ok := conn.(interface{ CloseWrite() error }); ok && r.ContentLength != 0 {
-		half.CloseWrite()
-		io.Copy(io.Discard, conn)
-	}
+	closeGently(conn)
 	return nil
 }
 
@@ -276,17 +239,12 @@ func renderLab(log *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		var refusal *labRefusal
 		if !errors.As(err, &refusal) {
-			attrs := []any{"role", "lab", "error", err}
-			var crash *panicError
-			if errors.As(err, &crash) {
-				attrs = append(attrs, "stack", string(crash.stack))
-			}
-			log.Error("internal error", attrs...)
+			logFailure(log, "internal error", err, "role", "lab")
 			refusal = &labRefusal{status: http.StatusInternalServerError, why: "algo falló aquí dentro"}
 		}
 		rep := labText(r, refusal.status, refusal.why)
 		if refusal.allow != "" {
-			rep.header.Set("Allow", refusal.allow)
+			rep = rep.with("Allow", refusal.allow)
 		}
 		rep.send(w, r)
 	}
@@ -308,9 +266,7 @@ func labText(r *http.Request, status int, why string) reply {
 }
 
 func labPlain(status int, text string) reply {
-	header := http.Header{}
-	header.Set("Content-Type", "text/plain; charset=utf-8")
-	return reply{status: status, header: header, body: []byte(text)}
+	return reply{status: status, body: []byte(text)}.with("Content-Type", "text/plain; charset=utf-8")
 }
 
 func onlyDigits(s string) bool {

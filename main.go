@@ -7,7 +7,10 @@
 //	main.go           the process: signals, exit status, wiring of the roles
 //	cli.go            the command line; commands.go, the commands beside serve
 //	demo.go           what --demo adds
-//	http.go           the edge that all servers share
+//	http.go           the edge that all servers share; serve.go runs them, close.go
+//	                  ends connections
+//	panic.go          what becomes of a panic
+//	pause.go          waiting that ends early
 //	problem.go        the problem catalogue and the one place errors become answers
 //	status.go         the registry of status phrases
 //	server.go         role revisor: routes and the order of the questions
@@ -22,7 +25,8 @@
 //	fingerprint.go    key syntax, request fingerprint
 //	document.go       a JSON body as exact data
 //	etag.go           entity tags
-//	store.go          the database file and all SQL; schema.sql
+//	dbfile.go         the database file; schema.sql
+//	store.go          all SQL; statements.go runs it
 //	writer.go         the one writer, which commits groups
 //	checkpoint.go     what moves the write-ahead log into the file
 //	fresh.go          a value re-read before it is too old
@@ -136,6 +140,7 @@ type serveOptions struct {
 	saveDelay  time.Duration
 	queueDelay time.Duration
 	simulate   bool
+	check      bool // the database's integrity, before serving
 	logFormat  string
 	broken     defects
 }
@@ -230,6 +235,11 @@ func (p *process) startRevisor(o serveOptions, listeners map[string]net.Listener
 	path, removeFile, err := databasePath(o.database)
 	if err != nil {
 		return nil, err
+	}
+	if o.check {
+		if err := checkIntegrity(path); err != nil {
+			return nil, err
+		}
 	}
 	st, err := openStore(path, newTag)
 	if err != nil {

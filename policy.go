@@ -90,11 +90,9 @@ func (e *engine) getPolicy(w http.ResponseWriter, r *http.Request, _ httprouter.
 			return err
 		}
 		rep.body = []byte(page.String())
-		rep.header.Set("Content-Type", "text/html; charset=utf-8")
-		rep.header.Set("Content-Language", "es")
+		rep = rep.with("Content-Type", "text/html; charset=utf-8").with("Content-Language", "es")
 	}
-	rep.header.Set("Vary", "Accept")
-	rep.send(w, r)
+	rep.with("Vary", "Accept").send(w, r)
 	return nil
 }
 
@@ -161,7 +159,7 @@ func (e *engine) getOperation(w http.ResponseWriter, r *http.Request, ps httprou
 		return err
 	}
 	if state.Code == nil {
-		rep.header.Set("Retry-After", "1")
+		rep = rep.with("Retry-After", "1")
 	}
 	rep.send(w, r)
 	return nil

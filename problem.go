@@ -128,13 +128,20 @@ func (p *problem) reply(instance string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	header := p.header.Clone()
-	if header == nil {
-		header = http.Header{}
+	rep := reply{status: p.status, header: p.header.Clone(), body: body}
+	return rep.with("Content-Type", "application/problem+json").with("Content-Language", "es"), nil
+}
+
+// bareProblem is an about:blank problem with the four members alone, and no language:
+// what stands in front of a server says it, and must not be taken for that server.
+func bareProblem(status int, detail string) (reply, error) {
+	body, err := encodeMembers([]extension{
+		{"type", blankType}, {"title", statusPhrase(status)}, {"status", status}, {"detail", detail},
+	})
+	if err != nil {
+		return reply{}, err
 	}
-	header.Set("Content-Type", "application/problem+json")
-	header.Set("Content-Language", "es")
-	return reply{status: p.status, header: header, body: body}, nil
+	return reply{status: status, body: body}.with("Content-Type", "application/problem+json"), nil
 }
 
 // encodeMembers writes a JSON object with its members in the given order.
@@ -182,12 +189,7 @@ func asProblem(err error, log *slog.Logger) (p *problem, instance string) {
 			withHeader("Retry-After", strconv.Itoa(storeRetryAfter)), ""
 	}
 	reference := "urn:uuid:" + uuid.NewString()
-	attrs := []any{"reference", reference, "error", err}
-	var crash *panicError
-	if errors.As(err, &crash) {
-		attrs = append(attrs, "stack", string(crash.stack))
-	}
-	log.Error("internal error", attrs...)
+	logFailure(log, "internal error", err, "reference", reference)
 	return newProblem("error-interno", "algo falló aquí dentro; la referencia permite encontrarlo en el registro"), reference
 }
 

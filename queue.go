@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -135,15 +134,20 @@ func (q *revisionQueue) next() (dueRevision, bool) {
 	return next, true
 }
 
-// work runs one revision with its service's URL and limit as they are now, also when
-// the service was retired meanwhile. A panic costs this revision its turn, not the
-// process its life.
+// work runs one revision. A panic costs it its turn, not the process its life.
 func (q *revisionQueue) work(ctx context.Context, id int64) {
-	defer func() {
-		if value := recover(); value != nil {
-			q.log.Error("revision panicked and stays pending", "revision", id, "panic", value, "stack", string(debug.Stack()))
-		}
-	}()
+	err := guard(func() error {
+		q.revise(ctx, id)
+		return nil
+	})
+	if err != nil {
+		logFailure(q.log, "revision panicked and stays pending", err, "revision", id)
+	}
+}
+
+// revise makes the check of one revision, with its service's URL and limit as they are
+// now, also when the service was retired meanwhile, and keeps what it found out.
+func (q *revisionQueue) revise(ctx context.Context, id int64) {
 	var url string
 	var limitMS int64
 	err := q.insist(ctx, id, func() (err error) {

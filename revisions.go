@@ -60,7 +60,7 @@ func (s *server) postRevision(w http.ResponseWriter, r *http.Request, ps httprou
 	var accepted int64
 	return s.engine.do(w, r, operation{
 		read: func() (err error) {
-			body, err = readBody(w, r, maxBody)
+			body, err = readBody(w, r)
 			return err
 		},
 		fingerprint: func(byte) fingerprint {
@@ -105,11 +105,15 @@ func (s *server) getRevision(w http.ResponseWriter, r *http.Request, ps httprout
 	if !caller(r).sees(rev.team) {
 		return missing
 	}
-	return sendJSON(w, r, wireRevision(rev), func(h http.Header) {
-		if !rev.finished {
-			h.Set("Retry-After", pendingRetryAfter)
-		}
-	})
+	rep, err := jsonReply(http.StatusOK, wireRevision(rev))
+	if err != nil {
+		return err
+	}
+	if !rev.finished {
+		rep = rep.with("Retry-After", pendingRetryAfter)
+	}
+	rep.send(w, r)
+	return nil
 }
 
 // getHealth checks a service now, once.
@@ -133,7 +137,7 @@ func (s *server) getHealth(w http.ResponseWriter, r *http.Request, ps httprouter
 	case err != nil:
 		return err
 	}
-	return sendJSON(w, r, healthJSON{svc.id, code, ms}, nil)
+	return sendJSON(w, r, healthJSON{svc.id, code, ms})
 }
 
 // getReport sums up the revisions of a service.
@@ -153,5 +157,5 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, ps httprouter
 	if rep.lastState.Valid {
 		report.LastState = &rep.lastState.String
 	}
-	return sendJSON(w, r, report, nil)
+	return sendJSON(w, r, report)
 }

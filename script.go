@@ -126,7 +126,7 @@ func (a scriptedAnswer) handle(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if a.retryAfter != "" {
-		rep.header.Set("Retry-After", a.retryAfter)
+		rep = rep.with("Retry-After", a.retryAfter)
 	}
 	rep.send(w, r)
 	return nil
@@ -142,28 +142,14 @@ func (a scriptedAnswer) reply(path string) (reply, error) {
 		return newProblem("nombre-repetido", "el guion dice que otro servicio tiene ese nombre").
 			with("existente", scriptLocation).reply(path)
 	case a.status >= 400:
-		return scriptedProblem(a.status)
+		// The script stands where the gateway would, and promises nothing about repeating.
+		return bareProblem(a.status, "es lo que dice el guion")
 	case a.status >= 300 || noContent(a.status):
-		return reply{status: a.status, header: http.Header{}}, nil
+		return reply{status: a.status}, nil
 	}
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
+	rep := reply{status: a.status, body: []byte(scriptService)}.with("Content-Type", "application/json")
 	if a.status == http.StatusCreated {
-		header.Set("Location", scriptLocation)
+		rep = rep.with("Location", scriptLocation)
 	}
-	return reply{status: a.status, header: header, body: []byte(scriptService)}, nil
-}
-
-// scriptedProblem has the four members of a gateway's problem: the script stands
-// where the gateway would, and makes no promise about repeating.
-func scriptedProblem(status int) (reply, error) {
-	body, err := encodeMembers([]extension{
-		{"type", blankType}, {"title", statusPhrase(status)}, {"status", status}, {"detail", "es lo que dice el guion"},
-	})
-	if err != nil {
-		return reply{}, err
-	}
-	header := http.Header{}
-	header.Set("Content-Type", "application/problem+json")
-	return reply{status: status, header: header, body: body}, nil
+	return rep, nil
 }

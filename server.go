@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// maxBody is the most that is read of a request body, in bytes: 16 KiB.
-	maxBody = 16 << 10
 	// checksPerWindow is how many revisions and, apart, how many live checks one
 	// credential may ask for in a rateWindow.
 	checksPerWindow = 3
@@ -153,7 +151,7 @@ func (s *server) ask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.Method == http.MethodOptions {
-		reply{status: http.StatusNoContent, header: http.Header{"Allow": {res.allow}}}.send(w, r)
+		reply{status: http.StatusNoContent}.with("Allow", res.allow).send(w, r)
 		return nil
 	}
 	rt, ok := res.methods[r.Method]
@@ -182,7 +180,7 @@ func moved(path, query string) (reply, bool) {
 		if query != "" {
 			target += "?" + query
 		}
-		return reply{status: move.status, header: http.Header{"Location": {target}}}, true
+		return reply{status: move.status}.with("Location", target), true
 	}
 	return reply{}, false
 }
@@ -257,40 +255,6 @@ func limited(l *limiter, r *http.Request, slug string) error {
 	}
 	return newProblem(slug, "como mucho %d por minuto con cada credencial; la cuenta se reinicia en %d s", checksPerWindow, seconds).
 		withHeader("Retry-After", strconv.Itoa(seconds))
-}
-
-// readJSONBody asks questions 10 and 12 of a JSON request: is it JSON by its type, and
-// can it be read.
-func readJSONBody(w http.ResponseWriter, r *http.Request) (document, error) {
-	if err := demandJSON(r); err != nil {
-		return document{}, err
-	}
-	body, err := readBody(w, r, maxBody)
-	if err != nil {
-		return document{}, err
-	}
-	return parseBody(body)
-}
-
-func parseBody(body []byte) (document, error) {
-	doc, err := parseDocument(body)
-	if err != nil {
-		return document{}, newProblem("cuerpo-ilegible", "%v", err)
-	}
-	return doc, nil
-}
-
-// demandJSON lets only application/json pass, in any case and with any parameters.
-func demandJSON(r *http.Request) error {
-	types := r.Header.Values("Content-Type")
-	if len(types) == 1 {
-		mediaType, _, _ := strings.Cut(types[0], ";")
-		if strings.EqualFold(strings.TrimSpace(mediaType), "application/json") {
-			return nil
-		}
-	}
-	return blankProblem(http.StatusUnsupportedMediaType, "el cuerpo tiene que venir como application/json").
-		withHeader("Accept", "application/json")
 }
 
 // putMaintenance closes or opens the API.

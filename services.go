@@ -233,43 +233,52 @@ func (s *server) serviceOf(r *http.Request, ps httprouter.Params) (service, erro
 
 // getServices lists the living services of the caller's team.
 func (s *server) getServices(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
-	return listServices(s, w, r, nil, wireService)
+	list, err := listServices(s, r, wireService)
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, r, list)
 }
 
 // getServicesV1 lists them in the form of version 1.
 func (s *server) getServicesV1(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
-	return listServices(s, w, r, v1Headers, wireServiceV1)
-}
-
-func listServices[T any](s *server, w http.ResponseWriter, r *http.Request, mark func(http.Header), wire func(service) T) error {
-	services, err := s.store.livingServices(caller(r).team)
+	list, err := listServices(s, r, wireServiceV1)
 	if err != nil {
 		return err
+	}
+	return sendV1(w, r, list)
+}
+
+func listServices[T any](s *server, r *http.Request, wire func(service) T) (listJSON[T], error) {
+	services, err := s.store.livingServices(caller(r).team)
+	if err != nil {
+		return listJSON[T]{}, err
 	}
 	list := listJSON[T]{Services: make([]T, len(services))}
 	for i, svc := range services {
 		list.Services[i] = wire(svc)
 	}
-	return sendJSON(w, r, list, mark)
+	return list, nil
 }
 
-// sendJSON answers 200 with v; mark, when there is one, adds header fields.
-func sendJSON(w http.ResponseWriter, r *http.Request, v any, mark func(http.Header)) error {
+// sendService answers 200 with a service and its entity tag.
+func (s *server) sendService(w http.ResponseWriter, r *http.Request, svc service) error {
+	rep, err := jsonReply(http.StatusOK, wireService(svc))
+	if err != nil {
+		return err
+	}
+	rep.with("ETag", s.etagOf(svc)).send(w, r)
+	return nil
+}
+
+// sendV1 answers 200 with v, and announces the end of version 1.
+func sendV1(w http.ResponseWriter, r *http.Request, v any) error {
 	rep, err := jsonReply(http.StatusOK, v)
 	if err != nil {
 		return err
 	}
-	if mark != nil {
-		mark(rep.header)
-	}
-	rep.send(w, r)
+	rep.with("Deprecation", v1Deprecation).with("Sunset", v1Sunset).with("Link", v1Link).send(w, r)
 	return nil
-}
-
-func v1Headers(h http.Header) {
-	h.Set("Deprecation", v1Deprecation)
-	h.Set("Sunset", v1Sunset)
-	h.Set("Link", v1Link)
 }
 
 // getService answers one service, or 304 when the client has it already.
@@ -281,10 +290,10 @@ func (s *server) getService(w http.ResponseWriter, r *http.Request, ps httproute
 	etag := s.etagOf(svc)
 	held := parseETagList(r.Header.Values("If-None-Match"))
 	if held.any() || held.matchesWeak(etag) {
-		reply{status: http.StatusNotModified, header: http.Header{"Etag": {etag}}}.send(w, r)
+		reply{status: http.StatusNotModified}.with("ETag", etag).send(w, r)
 		return nil
 	}
-	return sendJSON(w, r, wireService(svc), func(h http.Header) { h.Set("ETag", etag) })
+	return s.sendService(w, r, svc)
 }
 
 func (s *server) getServiceV1(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
@@ -292,7 +301,7 @@ func (s *server) getServiceV1(w http.ResponseWriter, r *http.Request, ps httprou
 	if err != nil {
 		return err
 	}
-	return sendJSON(w, r, wireServiceV1(svc), v1Headers)
+	return sendV1(w, r, wireServiceV1(svc))
 }
 
 // putService replaces a service whole, if the client knows its present version.
@@ -311,7 +320,7 @@ func (s *server) putService(w http.ResponseWriter, r *http.Request, ps httproute
 	if err := s.demandMatch(condition, svc); err != nil {
 		return err
 	}
-	body, err := readBody(w, r, maxBody)
+	body, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -333,7 +342,7 @@ func (s *server) putService(w http.ResponseWriter, r *http.Request, ps httproute
 	if err != nil {
 		return err
 	}
-	return sendJSON(w, r, wireService(svc), func(h http.Header) { h.Set("ETag", s.etagOf(svc)) })
+	return s.sendService(w, r, svc)
 }
 
 // replaceService asks again, inside the transaction, what may have changed since the

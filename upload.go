@@ -23,7 +23,7 @@ type clientBody struct {
 	waiting *patience
 	control *http.ResponseController
 
-	short bool // what is still to come can be read before an answer is given
+	short bool // what is still to come is read before an answer is given
 
 	reading sync.Mutex // held during a read: at most one reader at a time
 	src     io.Reader
@@ -38,7 +38,7 @@ func newClientBody(w http.ResponseWriter, r *http.Request, waiting *patience) *c
 	body := &clientBody{
 		waiting: waiting, control: http.NewResponseController(w),
 		src: r.Body, lent: true, left: r.ContentLength,
-		short: r.ContentLength > 0 && r.ContentLength <= smallBody && r.Header.Get("Expect") == "",
+		short: isSmall(r),
 	}
 	if body.left == 0 {
 		body.end = io.EOF
@@ -85,6 +85,9 @@ func (b *clientBody) ended() bool {
 	defer b.mu.Unlock()
 	return b.end == io.EOF
 }
+
+// unread is for unreadBody: once the body was given back, nobody swallows the rest.
+func (b *clientBody) unread() bool { return !b.ended() }
 
 // failure is what cut the body short on the client's side, nil when nothing did.
 func (b *clientBody) failure() error {

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -200,7 +199,7 @@ func (w *writer) runJob(j *job) (own, fatal error) {
 	if err := w.tx.exec("SAVEPOINT job"); err != nil {
 		return nil, fmt.Errorf("savepoint: %w", err)
 	}
-	own = protect(j.do, w.tx)
+	own = guard(func() error { return j.do(w.tx) }) // the writer must outlive a panic
 	if errors.Is(own, errStoreUnavailable) {
 		return nil, own // SQLite may have rolled the whole transaction back
 	}
@@ -213,16 +212,6 @@ func (w *writer) runJob(j *job) (own, fatal error) {
 		return nil, fmt.Errorf("release job: %w", err)
 	}
 	return own, nil
-}
-
-// protect turns a panic in a job into its error: the writer must outlive it.
-func protect(do func(*tx) error, tx *tx) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &panicError{value: value, stack: debug.Stack()}
-		}
-	}()
-	return do(tx)
 }
 
 func (w *writer) connect() error {

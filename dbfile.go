@@ -1,0 +1,288 @@
+// dbfile.go owns the database file: opening it, refusing what is not ours, its pragmas
+// and schema version, its integrity, and copying it. It must not know what the tables
+// mean.
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// applicationID marks our files ("RVSR" in the SQLite header), so that a foreign
+	// database is never written to.
+	applicationID = 0x52565352
+	// schemaVersion is the user_version of the files that this program writes.
+	schemaVersion = 1
+	// busyTime is how long a write waits for another process's lock. Shorter than a
+	// client's patience for one attempt (2 s), so that it hears the truth in time.
+	busyTime = 1500 * time.Millisecond
+	// busyPause is between two attempts where SQLite itself does not wait.
+	busyPause = 10 * time.Millisecond
+	// readers is the size of the read pool: one for each core of a small machine.
+	readers = 2
+	// journalLimit bounds the file that the write-ahead log leaves behind, in bytes.
+	journalLimit = 64 << 20
+)
+
+//go:embed schema.sql
+var schema string
+
+// store is one open database file.
+type store struct {
+	*writer
+	writeDB *sql.DB
+	readDB  *sql.DB
+	reads   *statements
+	moveDB  *sql.DB // the checkpointer's
+	mover   *checkpointer
+	tag     string // eight hex digits, part of every entity tag
+}
+
+// openStore opens the database file at path, or makes it; newTag draws the tag of a
+// new one (eight hex digits). A file that is not ours, or newer than this program, is
+// refused untouched.
+func openStore(path string, newTag func() string) (*store, error) {
+	if err := inspect(path); err != nil {
+		return nil, fmt.Errorf("database %s: %w", path, err)
+	}
+	writeDB, err := sql.Open("sqlite", dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=wal&_pragma=wal_autocheckpoint(0)"))
+	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", path, err)
+	}
+	writeDB.SetMaxOpenConns(1)
+	tag, err := prepareWhenFree(writeDB, newTag)
+	if err != nil {
+		writeDB.Close()
+		return nil, fmt.Errorf("database %s: %w", path, err)
+	}
+	readDB, err := sql.Open("sqlite", dsn(path, "mode=rw&_query_only=1"))
+	if err != nil {
+		writeDB.Close()
+		return nil, fmt.Errorf("database %s: %w", path, err)
+	}
+	readDB.SetMaxOpenConns(readers)
+	readDB.SetMaxIdleConns(readers)
+	moveDB, err := sql.Open("sqlite", dsn(path, "mode=rw"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("database %s: %w", path, err), readDB.Close(), writeDB.Close())
+	}
+	moveDB.SetMaxOpenConns(1)
+	w := newWriter(writeDB)
+	return &store{
+		writer: w, writeDB: writeDB,
+		readDB: readDB, reads: newStatements(readDB),
+		moveDB: moveDB, mover: newCheckpointer(moveDB, w), tag: tag,
+	}, nil
+}
+
+// close finishes the queued writes and closes the file.
+func (s *store) close() error {
+	s.writer.close()
+	s.mover.close()
+	s.reads.close()
+	return errors.Join(s.readDB.Close(), s.moveDB.Close(), s.writeDB.Close())
+}
+
+// dsn is the address of the file for the driver, with what every connection needs.
+// The path is escaped: '?', '#' and '%' are legal in file names.
+func dsn(path, params string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	u := url.URL{Scheme: "file", Path: path}
+	return u.String() + "?" + params + fmt.Sprintf(
+		"&_busy_timeout=%d&_synchronous=full&_foreign_keys=1&_dqs=0&_pragma=journal_size_limit(%d)",
+		busyTime.Milliseconds(), journalLimit)
+}
+
+// inspect looks at an existing file without changing it, nor what lies beside it:
+// absent or empty is fine, a database that is not ours or is newer is not.
+func inspect(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	// What is in a log counts too. Where there is none, an immutable file is one beside
+	// which SQLite makes none.
+	access := "mode=ro&immutable=1"
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		if log, err := os.Stat(target + "-wal"); err == nil && log.Size() > 0 {
+			access = "mode=ro"
+		}
+	}
+	db, err := sql.Open("sqlite", dsn(path, access))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	marks, err := readMarks(db)
+	if err != nil {
+		return fmt.Errorf("cannot be read as a database: %w", err)
+	}
+	return marks.refusal()
+}
+
+// fileMarks tell whose a database is and of which version.
+type fileMarks struct {
+	id, version int64
+	tables      bool // whether it has any; not looked at in ours
+}
+
+// readMarks reads page 1 only, if the file is ours: so it does not matter that a
+// process may be writing the others.
+func readMarks(db *sql.DB) (m fileMarks, err error) {
+	if err := db.QueryRow(`PRAGMA application_id`).Scan(&m.id); err != nil {
+		return m, err
+	}
+	if err := db.QueryRow(`PRAGMA user_version`).Scan(&m.version); err != nil {
+		return m, err
+	}
+	if m.id != applicationID {
+		err = db.QueryRow(`SELECT EXISTS (SELECT 1 FROM sqlite_schema)`).Scan(&m.tables)
+	}
+	return m, err
+}
+
+// refusal is nil for a file of ours and for one that nobody has used.
+func (m fileMarks) refusal() error {
+	switch {
+	case m.id != applicationID && (m.id != 0 || m.version != 0 || m.tables):
+		return errors.New("is the database of another program")
+	case m.version > schemaVersion:
+		return fmt.Errorf("has schema version %d, newer than the %d that this program knows", m.version, schemaVersion)
+	}
+	return nil
+}
+
+// prepareWhenFree insists for busyTime: a new file's change to WAL does not wait for the
+// lock of another process that is making the same file, whatever busy_timeout says.
+func prepareWhenFree(db *sql.DB, newTag func() string) (tag string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), busyTime)
+	defer cancel()
+	for {
+		tag, err = prepareFile(db, newTag)
+		if !isBusy(err) || ctx.Err() != nil {
+			return tag, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.NewTimer(busyPause).C:
+		}
+	}
+}
+
+// prepareFile makes the schema where there is none and returns the file's tag.
+func prepareFile(db *sql.DB, newTag func() string) (tag string, err error) {
+	ctx := context.Background()
+	t, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return "", fmt.Errorf("begin: %w", err)
+	}
+	defer t.Rollback()
+	var marks fileMarks
+	var vacuum int64
+	err = t.QueryRowContext(ctx, `SELECT application_id, user_version, EXISTS (SELECT 1 FROM sqlite_schema), auto_vacuum
+		FROM pragma_application_id, pragma_user_version, pragma_auto_vacuum`).Scan(&marks.id, &marks.version, &marks.tables, &vacuum)
+	if err != nil {
+		return "", fmt.Errorf("read versions: %w", err)
+	}
+	if err := marks.refusal(); err != nil { // another process was faster than our inspection
+		return "", err
+	}
+	if marks.version == 0 {
+		_, err := t.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion))
+		if err != nil {
+			return "", fmt.Errorf("make schema: %w", err)
+		}
+		_, err = t.ExecContext(ctx, `INSERT INTO settings (name, value) VALUES ('tag', ?), ('maintenance', '0')`, newTag())
+		if err != nil {
+			return "", fmt.Errorf("make settings: %w", err)
+		}
+	}
+	if vacuum != 2 { // else the file would never shrink, and nobody would know
+		return "", errors.New("was not made with auto_vacuum = INCREMENTAL")
+	}
+	if err := t.QueryRowContext(ctx, `SELECT value FROM settings WHERE name = 'tag'`).Scan(&tag); err != nil {
+		return "", fmt.Errorf("read tag: %w", err)
+	}
+	return tag, t.Commit()
+}
+
+// checkIntegrity reads the whole file and tells whether SQLite finds it sound. A file
+// that does not exist yet, or is empty, is.
+func checkIntegrity(path string) error {
+	if err := inspect(path); err != nil { // a foreign file is not a damaged one
+		return fmt.Errorf("database %s: %w", path, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return nil
+	}
+	db, err := sql.Open("sqlite", dsn(path, "mode=ro"))
+	if err != nil {
+		return fmt.Errorf("database %s: %w", path, err)
+	}
+	defer db.Close()
+	var verdict string
+	err = db.QueryRow(`PRAGMA quick_check(1)`).Scan(&verdict)
+	if err == nil && verdict != "ok" {
+		err = errors.New(strings.Join(strings.Fields(verdict), " ")) // it comes in several lines
+	}
+	if err != nil {
+		return fmt.Errorf("database %s: damaged: %w", path, err)
+	}
+	return nil
+}
+
+// backup writes a copy of the database, as it is at this moment, to a file that must
+// not exist yet. Writers are not held up. The copy has its name only when it is whole
+// and on the disk.
+func (s *store) backup(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("backup %s: %w", path, fs.ErrExist)
+	}
+	partial := path + ".partial"
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("backup %s: %w", path, err)
+	}
+	_, err := s.moveDB.Exec(`VACUUM INTO ?`, partial)
+	if err == nil {
+		err = syncFile(partial)
+	}
+	if err == nil {
+		err = os.Rename(partial, path)
+	}
+	if err == nil {
+		err = syncFile(filepath.Dir(path))
+	}
+	if err != nil {
+		os.Remove(partial)
+		return storeError("backup "+path, err)
+	}
+	return nil
+}
+
+// syncFile puts a file, or the names in a directory, on the disk.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
