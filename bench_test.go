@@ -9,20 +9,17 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
+	"database/sql"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/textproto"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,8 +30,9 @@ import (
 )
 
 var (
-	figuresTime = flag.Duration("figures.time", 3*time.Second, "how long one measurement of BenchmarkFigures lasts")
-	figuresKeys = flag.Int("figures.keys", 1_000_000, "keys on file in the large database of BenchmarkFigures")
+	figuresTime  = flag.Duration("figures.time", 3*time.Second, "how long one measurement of BenchmarkFigures lasts")
+	figuresSweep = flag.Bool("figures.sweep", false, "let BenchmarkFigures wait until the sweep is done")
+	figuresKeys  = flag.Int("figures.keys", 1_000_000, "keys on file in the large database of BenchmarkFigures")
 )
 
 // load is what a measurement came to.
@@ -46,57 +44,11 @@ type load struct {
 	statuses map[int]int64
 }
 
-// loadConn is one kept-alive connection of the load generator: as little client as
-// HTTP allows, because it runs on the cores that it measures.
-type loadConn struct {
-	conn net.Conn
-	in   *bufio.Reader
-}
-
-func dialLoad(tb testing.TB, address string) *loadConn {
-	tb.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return &loadConn{conn, bufio.NewReader(conn)}
-}
-
-// exchange sends a request and reads its whole answer.
-func (c *loadConn) exchange(request []byte) (status int, err error) {
-	if _, err := c.conn.Write(request); err != nil {
-		return 0, err
-	}
-	line, err := c.in.ReadSlice('\n')
-	if err != nil || len(line) < 12 {
-		return 0, fmt.Errorf("status line %q: %w", line, err)
-	}
-	status, err = strconv.Atoi(string(line[9:12]))
-	if err != nil {
-		return 0, err
-	}
-	length := 0
-	for {
-		line, err := c.in.ReadSlice('\n')
-		if err != nil {
-			return 0, err
-		}
-		if len(line) <= 2 {
-			break
-		}
-		if value, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
-			if length, err = strconv.Atoi(string(textproto.TrimBytes(value))); err != nil {
-				return 0, err
-			}
-		}
-	}
-	_, err = c.in.Discard(length)
-	return status, err
-}
-
-// measure sends requests over so many connections for a time. request writes the n-th
-// request into buf; rate, when not 0, is the steady number of requests a second.
-func measure(tb testing.TB, address string, connections int, rate float64, request func(buf []byte, n int64) []byte) load {
+// measure sends requests over so many kept-alive connections for a time, with net/http's
+// client: a load generator that costs about what a server costs, as a real client
+// would. request makes the n-th request; rate, when not 0, is the steady number of
+// requests a second, and a late answer counts from when its request was due.
+func measure(tb testing.TB, connections int, rate float64, request func(n int64) *http.Request) load {
 	tb.Helper()
 	var next atomic.Int64
 	start := time.Now()
@@ -105,43 +57,47 @@ func measure(tb testing.TB, address string, connections int, rate float64, reque
 	counts := make([]map[int]int64, connections)
 	var group sync.WaitGroup
 	for i := range connections {
-		conn := dialLoad(tb, address)
 		counts[i] = map[int]int64{}
 		group.Go(func() {
-			defer conn.conn.Close()
-			var buf []byte
+			transport := &http.Transport{MaxConnsPerHost: 1}
+			defer transport.CloseIdleConnections()
 			for time.Now().Before(end) {
 				n := next.Add(1)
 				due := time.Now()
-				if rate > 0 { // open loop: a late answer counts from when it was due
+				if rate > 0 {
 					due = start.Add(time.Duration(float64(n) / rate * float64(time.Second)))
-					time.Sleep(time.Until(due))
+					time.Sleep(time.Until(due)) // the rate, not a wait for something
 				}
-				buf = request(buf[:0], n)
-				status, err := conn.exchange(buf)
+				resp, err := transport.RoundTrip(request(n))
 				if err != nil {
 					tb.Errorf("exchange: %v", err)
 					return
 				}
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
 				times[i] = append(times[i], time.Since(due))
-				counts[i][status]++
+				counts[i][resp.StatusCode]++
 			}
 		})
 	}
 	group.Wait()
-	took := time.Since(start)
+	return summed(times, counts, time.Since(start))
+}
+
+// summed puts the connections' measurements together.
+func summed(times [][]time.Duration, counts []map[int]int64, took time.Duration) load {
 	all := slices.Concat(times...)
 	slices.Sort(all)
-	result := load{requests: int64(len(all)), perS: float64(len(all)) / took.Seconds(), statuses: map[int]int64{}}
+	l := load{requests: int64(len(all)), perS: float64(len(all)) / took.Seconds(), statuses: map[int]int64{}}
 	for _, c := range counts {
 		for status, n := range c {
-			result.statuses[status] += n
+			l.statuses[status] += n
 		}
 	}
 	if len(all) > 0 {
-		result.p50, result.p99, result.max = all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+		l.p50, l.p99, l.max = all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
 	}
-	return result
+	return l
 }
 
 func (l load) String() string {
@@ -179,7 +135,7 @@ func bareHandler() http.Handler {
 
 // benchServer is a revisor that logs to the null device, as a server with its log
 // turned away would.
-func benchServer(tb testing.TB, st *store) (address string, eng *engine) {
+func benchServer(tb testing.TB, st *store) (address string) {
 	tb.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -190,11 +146,11 @@ func benchServer(tb testing.TB, st *store) (address string, eng *engine) {
 	allow, _ := parseAllowed(nil)
 	dests := newDestinations(allow, systemResolve)
 	check := newChecker(dests, time.Now, func() float64 { return 0 }, pause)
-	eng = newEngine(engineConfig{store: st, now: time.Now, log: log, ttl: 24 * time.Hour})
+	eng := newEngine(engineConfig{store: st, now: time.Now, log: log, ttl: 24 * time.Hour})
 	return serveBench(tb, newServer(serverConfig{
 		store: st, engine: eng, checker: check, queue: newRevisionQueue(st, check, 0, time.Now, pause, log),
 		destinations: dests, now: time.Now, log: log, practice: practiceCredentials(),
-	})), eng
+	}))
 }
 
 func benchStore(tb testing.TB, name string) *store {
@@ -207,16 +163,28 @@ func benchStore(tb testing.TB, name string) *store {
 	return st
 }
 
-// registration requests: distinct names, and a key of its own each when keyed.
-func registrationRequest(prefix string, keyed bool) func(buf []byte, n int64) []byte {
-	return func(buf []byte, n int64) []byte {
+// spread makes consecutive numbers look drawn, so that keys arrive in no order.
+func spread(n int64) uint64 { return uint64(n) * 0x9E3779B97F4A7C15 }
+
+// registrations makes registrations at address, each of its own name and key.
+func registrations(address, prefix string) func(n int64) *http.Request {
+	return func(n int64) *http.Request {
 		body := fmt.Sprintf(`{"nombre":"%s-%d","url":"http://[2000::1]/"}`, prefix, n)
-		buf = fmt.Appendf(buf, "POST /servicios HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer escritura-a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", len(body))
-		if keyed {
-			buf = fmt.Appendf(buf, "Idempotency-Key: %s-%016x\r\n", prefix, uint64(n)*0x9E3779B97F4A7C15)
+		r, err := http.NewRequest("POST", "http://"+address+"/servicios", strings.NewReader(body))
+		if err != nil {
+			panic(err)
 		}
-		return fmt.Appendf(buf, "\r\n%s", body)
+		r.GetBody = nil // never sent twice
+		r.Header.Set("Authorization", "Bearer escritura-a")
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Idempotency-Key", fmt.Sprintf("%s-%016x", prefix, spread(n)))
+		return r
 	}
+}
+
+// repeated asks for the first of them again and again.
+func repeated(requests func(n int64) *http.Request, first int64) func(n int64) *http.Request {
+	return func(n int64) *http.Request { return requests(1 + n%first) }
 }
 
 // fillKeys puts recorded keys into a store, expired or living, with their services.
@@ -227,7 +195,7 @@ func fillKeys(tb testing.TB, st *store, prefix string, count int, expires time.T
 	for from := 0; from < count; from += perJob {
 		err := st.write(context.Background(), func(t *tx) error {
 			for n := from; n < min(from+perJob, count); n++ {
-				err := t.recordKey(-2, fmt.Sprintf("%s-%016x", prefix, uint64(n)*0x9E3779B97F4A7C15), recordedAnswer{
+				err := t.recordKey(-2, fmt.Sprintf("%s-%016x", prefix, spread(int64(n))), recordedAnswer{
 					fingerprint: make([]byte, 33), method: "POST", path: "/servicios",
 					answer:    success{status: 201, location: "/servicios/1000000", etag: `"1000000-1-00000000"`, body: body},
 					firstUsed: expires.Add(-24 * time.Hour), expires: expires.Add(time.Duration(n) * time.Millisecond),
@@ -244,41 +212,188 @@ func fillKeys(tb testing.TB, st *store, prefix string, count int, expires time.T
 	}
 }
 
+// figures collects the lines of the table and the ratios that are promised.
+type figures struct {
+	b *testing.B
+}
+
+func (f figures) row(name string, l load) load {
+	fmt.Printf("%-48s %v\n", name, l)
+	return l
+}
+
+// ratio reports a promised ratio beside its bound.
+func (f figures) ratio(name string, got float64, bound string) {
+	fmt.Printf("  → %-44s %8.2f   (%s)\n", name, got, bound)
+	f.b.ReportMetric(got, strings.ReplaceAll(name, " ", "-"))
+}
+
 // BenchmarkFigures prints the table of BENCHMARKS.md.
 func BenchmarkFigures(b *testing.B) {
-	bare := serveBench(b, bareHandler())
-	st := benchStore(b, "small")
-	api, _ := benchServer(b, st)
-	report := func(name string, l load) load {
-		fmt.Printf("%-44s %v\n", name, l)
-		return l
-	}
-	ratio := func(unit string, a, b2 load) {
-		fmt.Printf("%-44s %.2f\n", "  → "+unit, a.perS/b2.perS)
-		b.ReportMetric(a.perS/b2.perS, strings.ReplaceAll(unit, " ", "-"))
-	}
 	for range b.N {
-		base := report("bare handler, 64 connections", measure(b, bare, 64, 0, registrationRequest("bare", true)))
-		base1 := report("bare handler, 1 connection", measure(b, bare, 1, 0, registrationRequest("bare", true)))
-		get := measure(b, api, 64, 0, func(buf []byte, n int64) []byte {
-			return append(buf, "GET /idempotencia HTTP/1.1\r\nHost: bench\r\n\r\n"...)
-		})
-		report("GET /idempotencia, 64 connections", get)
-		keyed := report("keyed POST, 64 connections", measure(b, api, 64, 0, registrationRequest("keyed", true)))
-		ratio("keyed POST of bare", keyed, base)
-		replays := measure(b, api, 64, 0, func(buf []byte, n int64) []byte {
-			return registrationRequest("keyed", true)(buf, 1+n%1000)
-		})
-		report("replay, 64 connections", replays)
-		ratio("replay of bare", replays, base)
-		one := report("keyed POST, 1 connection", measure(b, api, 1, 0, registrationRequest("one", true)))
-		ratio("keyed POST of bare, 1 connection", one, base1)
-
-		large := benchStore(b, "large")
-		fillKeys(b, large, "old", *figuresKeys, time.Now().Add(time.Hour))
-		largeAPI, _ := benchServer(b, large)
-		full := report("keyed POST, 64 connections, many keys", measure(b, largeAPI, 64, 0, registrationRequest("full", true)))
-		ratio("keyed POST of bare, many keys", full, base)
-		report("keyed POST, steady 2000/s, many keys", measure(b, largeAPI, 64, 2000, registrationRequest("steady", true)))
+		f := figures{b}
+		bareAddress := serveBench(b, bareHandler())
+		bare := f.row("bare handler, 64 connections", measure(b, 64, 0, registrations(bareAddress, "bare")))
+		f.throughput(bare)
+		f.oneAtATime()
+		f.manyKeys(bare)
 	}
+}
+
+// throughput: what 64 connections get, and what the parts of it would give alone.
+func (f figures) throughput(bare load) {
+	st := benchStore(f.b, "small")
+	api := benchServer(f.b, st)
+	keyed := f.row("keyed POST, 64 connections", measure(f.b, 64, 0, registrations(api, "keyed")))
+	f.ratio("keyed POST of bare", keyed.perS/bare.perS, "at least 0.28, stretch 0.38")
+	replays := f.row("replay, 64 connections", measure(f.b, 64, 0, repeated(registrations(api, "keyed"), 1000)))
+	f.ratio("replay of bare", replays.perS/bare.perS, "at least 0.40, stretch 0.70")
+
+	alone := f.row("the writer alone, 64 callers", f.writerAlone(benchStore(f.b, "alone")))
+	f.ratio("keyed POST of the writer alone", keyed.perS/alone.perS, "at least 0.30")
+
+	single := benchStore(f.b, "single")
+	single.writer.most = 1
+	each := f.row("keyed POST, a transaction each, 64 connections", measure(f.b, 64, 0, registrations(benchServer(f.b, single), "single")))
+	f.ratio("groups over a transaction each", keyed.perS/each.perS, "at least 4")
+
+	normal := benchStore(f.b, "normal")
+	f.loosen(normal)
+	loose := f.row("keyed POST, synchronous=NORMAL, 64 connections", measure(f.b, 64, 0, registrations(benchServer(f.b, normal), "normal")))
+	f.ratio("FULL of NORMAL", keyed.perS/loose.perS, "at least 0.90")
+}
+
+// writerAlone commits the same rows without HTTP.
+func (f figures) writerAlone(st *store) load {
+	const callers = 64
+	eng := newEngine(engineConfig{store: st, now: time.Now, ttl: 24 * time.Hour})
+	var next atomic.Int64
+	times, counts := make([][]time.Duration, callers), make([]map[int]int64, callers)
+	start := time.Now()
+	end := start.Add(*figuresTime)
+	var group sync.WaitGroup
+	for i := range callers {
+		counts[i] = map[int]int64{}
+		group.Go(func() {
+			for time.Now().Before(end) {
+				began, n := time.Now(), next.Add(1)
+				fl := newFlight(claim{scope: scopedKey{-2, fmt.Sprintf("alone-%016x", spread(n))}, method: "POST", path: "/servicios"}, began)
+				err := st.write(context.Background(), func(t *tx) error {
+					svc, _, err := t.insertService("a", fmt.Sprint("alone-", n), "http://[2000::1]/", 2000, began)
+					if err != nil {
+						return err
+					}
+					a := success{status: 201, location: servicePath(svc.id), body: make([]byte, 90)}
+					return t.recordKey(fl.scope.credential, fl.scope.key, eng.recordOf(fl, a))
+				})
+				if err != nil {
+					f.b.Errorf("write: %v", err)
+					return
+				}
+				times[i] = append(times[i], time.Since(began))
+				counts[i][201]++
+			}
+		})
+	}
+	group.Wait()
+	return summed(times, counts, time.Since(start))
+}
+
+// loosen gives a store a writer that does not wait for the disk.
+func (f figures) loosen(st *store) {
+	st.writer.close()
+	var path string
+	if err := st.readDB.QueryRow(`SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path); err != nil {
+		f.b.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", strings.Replace(dsn(path, "_txlock=immediate&_pragma=wal_autocheckpoint(0)"), "_synchronous=full", "_synchronous=normal", 1))
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	f.b.Cleanup(func() { db.Close() })
+	db.SetMaxOpenConns(1)
+	st.mover.close()
+	st.writer = newWriter(db)
+	st.mover = newCheckpointer(st.moveDB, st.writer)
+}
+
+// oneAtATime: one connection against the disk itself.
+func (f figures) oneAtATime() {
+	syncs := f.row("write 4 KiB and fsync, one at a time", f.rawSyncs())
+	one := f.row("keyed POST, 1 connection", measure(f.b, 1, 0, registrations(benchServer(f.b, benchStore(f.b, "one")), "one")))
+	f.ratio("keyed POST, 1 connection, of raw fsyncs", one.perS/syncs.perS, "at least 0.30")
+}
+
+func (f figures) rawSyncs() load {
+	file, err := os.Create(filepath.Join(f.b.TempDir(), "syncs"))
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	defer file.Close()
+	page := make([]byte, 4096)
+	var times []time.Duration
+	start := time.Now()
+	for time.Since(start) < *figuresTime {
+		began := time.Now()
+		if _, err := file.Write(page); err != nil {
+			f.b.Fatal(err)
+		}
+		if err := file.Sync(); err != nil {
+			f.b.Fatal(err)
+		}
+		times = append(times, time.Since(began))
+	}
+	return summed([][]time.Duration{times}, nil, time.Since(start))
+}
+
+// manyKeys: the same with a large file, at a steady rate, and while the sweep works.
+func (f figures) manyKeys(bare load) {
+	few := benchStore(f.b, "few")
+	fillKeys(f.b, few, "old", 1000, time.Now().Add(time.Hour))
+	little := f.row("keyed POST, 64 connections, 1000 keys on file", measure(f.b, 64, 0, registrations(benchServer(f.b, few), "few")))
+
+	large := benchStore(f.b, "large")
+	before := fileSize(f.b, large)
+	fillKeys(f.b, large, "old", *figuresKeys, time.Now().Add(time.Hour))
+	fmt.Printf("  → bytes a key on file: %d\n", (fileSize(f.b, large)-before)/int64(*figuresKeys))
+	api := benchServer(f.b, large)
+	full := f.row(fmt.Sprintf("keyed POST, 64 connections, %d keys on file", *figuresKeys), measure(f.b, 64, 0, registrations(api, "full")))
+	f.ratio("keyed POST of bare, many keys", full.perS/bare.perS, "at least 0.20")
+	f.ratio("cost with many keys over cost with 1000", little.perS/full.perS, "at most 2")
+	steady := f.row("keyed POST, steady 2000/s, many keys", measure(f.b, 64, 2000, registrations(api, "steady")))
+	f.ratio("p99 in ms at 2000 a second", ms(steady.p99), "at most 20")
+	f.ratio("maximum in ms at 2000 a second", ms(steady.max), "at most 50")
+	f.sweeping(large, steady)
+}
+
+// sweeping: all the old keys go away while writers work.
+func (f figures) sweeping(large *store, steady load) {
+	past := func() time.Time { return time.Now().Add(12 * time.Hour) }
+	api := benchServer(f.b, large)
+	eng := newEngine(engineConfig{store: large, now: past, log: slog.New(slog.DiscardHandler), ttl: 24 * time.Hour})
+	before := fileSize(f.b, large)
+	ctx, stop := context.WithCancel(context.Background())
+	swept := make(chan int64, 1)
+	began := time.Now()
+	go func() {
+		n, _ := eng.sweepOnce(ctx)
+		swept <- n
+	}()
+	busy := f.row("keyed POST, steady 2000/s, while the sweep works", measure(f.b, 64, 2000, registrations(api, "swept")))
+	f.ratio("p99 while sweeping over without", float64(busy.p99)/float64(steady.p99), "at most 2.5")
+	if *figuresSweep {
+		n := <-swept
+		fmt.Printf("  → swept %d keys in %v; file from %d to %d MiB\n", n, time.Since(began).Round(time.Second), before>>20, fileSize(f.b, large)>>20)
+	}
+	stop()
+}
+
+// fileSize is the size of the database after everything is moved into it, in bytes.
+func fileSize(tb testing.TB, st *store) int64 {
+	tb.Helper()
+	var pages, size int64
+	if err := st.readDB.QueryRow(`SELECT page_count, page_size FROM pragma_page_count, pragma_page_size`).Scan(&pages, &size); err != nil {
+		tb.Fatal(err)
+	}
+	return pages * size
 }

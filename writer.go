@@ -49,6 +49,7 @@ func (e *commitError) Unwrap() error { return e.err }
 
 // writer serialises all writes of this process.
 type writer struct {
+	most  int // jobs in one group
 	db    *sql.DB
 	queue chan *job
 	done  chan struct{} // closed when the goroutine has ended
@@ -64,7 +65,7 @@ type writer struct {
 }
 
 func newWriter(db *sql.DB) *writer {
-	w := &writer{db: db, queue: make(chan *job, maxQueued), done: make(chan struct{})}
+	w := &writer{most: maxGroup, db: db, queue: make(chan *job, maxQueued), done: make(chan struct{})}
 	go w.loop()
 	return w
 }
@@ -120,7 +121,7 @@ func (w *writer) loop() {
 func (w *writer) collect(first *job) []*job {
 	group := []*job{first}
 	runtime.Gosched()
-	for len(group) < maxGroup {
+	for len(group) < w.most {
 		select {
 		case j, open := <-w.queue:
 			if !open {
