@@ -83,10 +83,10 @@ func TestImportWalls(t *testing.T) {
 		"os/signal":                           {"main.go"},
 		"math/rand/v2":                        {"main.go"},
 		"net/http/httputil":                   {"gateway.go"},
-		"github.com/julienschmidt/httprouter": {"http.go", "server.go", "services.go", "revisions.go", "policy.go"},
+		"github.com/julienschmidt/httprouter": {"http.go", "server.go", "services.go", "revisions.go", "maintenance.go", "policy.go"},
 		"net/http": {
-			"http.go", "serve.go", "close.go", "problem.go", "server.go", "services.go", "revisions.go", "credentials.go", "idempotency.go", "policy.go",
-			"checker.go", "lab.go", "gateway.go", "upload.go", "script.go", "attempt.go", "register.go", "verify.go", "checks.go",
+			"http.go", "serve.go", "close.go", "problem.go", "revisor.go", "server.go", "services.go", "revisions.go", "maintenance.go", "credentials.go", "idempotency.go", "policy.go",
+			"checker.go", "transport.go", "lab.go", "gateway.go", "upload.go", "script.go", "attempt.go", "register.go", "verify.go", "checks.go",
 			"main.go", "defects.go",
 		},
 	}
@@ -106,7 +106,7 @@ func TestImportWalls(t *testing.T) {
 // not ask the clock.
 func TestPureFiles(t *testing.T) {
 	t.Parallel()
-	pure := []string{"etag.go", "fingerprint.go", "document.go", "retry.go", "limiter.go", "faults.go", "status.go", "fresh.go", "backoff.go", "prefer.go"}
+	pure := []string{"etag.go", "fingerprint.go", "document.go", "retry.go", "limiter.go", "faults.go", "status.go", "fresh.go", "backoff.go", "prefer.go", "field.go", "keyfield.go"}
 	world := []string{"net/http", "net", "os", "database/sql", "log/slog", "context"}
 	seen := 0
 	for _, f := range parseSources(t) {

@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,49 +34,21 @@ const (
 // errAnswerTooLong says that an answer's body went past the limit of the attempt.
 var errAnswerTooLong = errors.New("answer over the limit")
 
-// newTransport returns a transport of which each RoundTrip is exactly one request on
-// a connection of its own. (On a reused connection Go's transport sends a request
-// again by itself when that connection dies, a POST with an Idempotency-Key
-// included.) No proxy from the environment, no compression asked for, HTTP/1.1 alone.
-// Its only time limit is the request's context.
-func newTransport() *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxAnswerHeader,
-		Protocols:              protocols,
-	}
-}
+// newTransport is the transport of our tools.
+func newTransport() *http.Transport { return oneRequestTransport(nil, maxAnswerHeader) }
 
 // validateBase tells whether u can be the base address of a server: http or https,
 // a host, and nothing behind it.
 func validateBase(u *url.URL) error {
 	switch {
 	case u == nil || u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("la dirección debe empezar por http:// o https://")
+		return errors.New("a server's address begins with http:// or https://")
 	case u.Hostname() == "":
-		return errors.New("a la dirección le falta el servidor")
+		return errors.New("the address lacks a host")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return errors.New("la dirección debe acabar en el servidor y el puerto, sin ruta")
+		return errors.New("a server's address ends with the host and port, without a path")
 	case u.User != nil:
-		return errors.New("la dirección no puede llevar usuario ni contraseña")
-	}
-	return nil
-}
-
-// validateHeaderText tells whether text can travel as a header field's value
-// (RFC 9110 section 5.5): visible ASCII with single spaces or tabs inside. what
-// names it in the error; the text itself may be a secret and is never in it.
-func validateHeaderText(what, text string) error {
-	for i := range len(text) {
-		if c := text[i]; c < 0x20 && c != '\t' || c > 0x7e {
-			return fmt.Errorf("%s solo puede llevar caracteres ASCII visibles", what)
-		}
-	}
-	if strings.Trim(text, " \t") != text {
-		return fmt.Errorf("%s no puede empezar ni acabar en blanco", what)
+		return errors.New("a server's address carries no user or password")
 	}
 	return nil
 }
@@ -107,7 +80,7 @@ func attempt(ctx context.Context, transport *http.Transport, timeout time.Durati
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
-	req.Header.Set("User-Agent", "revisor")
+	req.Header.Set("User-Agent", userAgent)
 	if c.body != nil {
 		// Without GetBody nobody can send it a second time.
 		req.Body = io.NopCloser(bytes.NewReader(c.body))
@@ -135,6 +108,41 @@ func (a answer) line() string {
 	}
 	return strconv.Itoa(a.status) + " " + body
 }
+
+// brief is an answer in a few words.
+func (a answer) brief() string {
+	if slug, ours := strings.CutPrefix(a.problemType(), problemBase); ours {
+		return fmt.Sprintf("%d %s", a.status, printable([]byte(slug), shownBody))
+	}
+	line := a.line()
+	if replayed := a.header.Get(replayedHeader); replayed != "" {
+		return fmt.Sprintf("%s con %s: %s", line, replayedHeader, printable([]byte(replayed), shownBody))
+	}
+	if a.status == http.StatusCreated {
+		return line + " sin " + replayedHeader
+	}
+	return line
+}
+
+// problemType is the type of a problem (RFC 9457 section 3.1.1), "" when the answer
+// is none.
+func (a answer) problemType() string {
+	media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(media), "application/problem+json") {
+		return ""
+	}
+	var problem struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(a.body, &problem) != nil {
+		return ""
+	}
+	return problem.Type
+}
+
+// inFlight tells whether the original of this key is still running. Its status does
+// not tell: 409 is also what a taken name gets.
+func (a answer) inFlight() bool { return a.problemType() == problemBase+"llave-en-curso" }
 
 // whyNoAnswer says in a few words why an attempt got no answer.
 func whyNoAnswer(err error) string {
@@ -199,4 +207,14 @@ func printable(text []byte, limit int) string {
 		text = text[size:]
 	}
 	return out.String()
+}
+
+// spell writes a duration as a person says it: 231 ms, 1,5 s, 2 s.
+func spell(d time.Duration) string {
+	if d < time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	// From whole milliseconds, so that no 1.5270000000000001 comes out.
+	seconds := strconv.FormatFloat(float64(d.Milliseconds())/1000, 'f', -1, 64)
+	return strings.Replace(seconds, ".", ",", 1) + " s"
 }

@@ -156,12 +156,12 @@ func TestValidateBase(t *testing.T) {
 		{"http", "http://127.0.0.1:18080", ""},
 		{"https with a slash", "https://revisor.example/", ""},
 		{"an IPv6 address", "http://[::1]:80", ""},
-		{"no scheme", "127.0.0.1", "la dirección debe empezar por http:// o https://"},
-		{"another scheme", "ftp://a", "la dirección debe empezar por http:// o https://"},
-		{"no host", "http://:80", "a la dirección le falta el servidor"},
-		{"a path", "http://a/b", "la dirección debe acabar en el servidor y el puerto, sin ruta"},
-		{"a query", "http://a/?b", "la dirección debe acabar en el servidor y el puerto, sin ruta"},
-		{"a user", "http://u:p@a", "la dirección no puede llevar usuario ni contraseña"},
+		{"no scheme", "127.0.0.1", "a server's address begins with http:// or https://"},
+		{"another scheme", "ftp://a", "a server's address begins with http:// or https://"},
+		{"no host", "http://:80", "the address lacks a host"},
+		{"a path", "http://a/b", "a server's address ends with the host and port, without a path"},
+		{"a query", "http://a/?b", "a server's address ends with the host and port, without a path"},
+		{"a user", "http://u:p@a", "a server's address carries no user or password"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

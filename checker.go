@@ -22,8 +22,6 @@ const (
 	maxResponseHeader = 64 << 10
 	// minStatus is the smallest status of HTTP (RFC 9110 section 15).
 	minStatus = 100
-	// checkerAgent is the User-Agent of every attempt.
-	checkerAgent = "revisor"
 )
 
 // The states of a finished revision, as they go over the wire.
@@ -40,14 +38,6 @@ var (
 	errSlow         = errors.New("no answer within the limit")
 	errBadAnswer    = errors.New("no valid HTTP answer")
 )
-
-// checkResult is what a revision found out. code and ms are those of the last attempt,
-// both nil when it got no answer; detail is for a person.
-type checkResult struct {
-	state    string
-	code, ms *int64
-	detail   string
-}
 
 // attemptAnswer is the header section that one attempt got.
 type attemptAnswer struct {
@@ -69,23 +59,9 @@ type checker struct {
 // newChecker takes the clock that measures attempts, random numbers in [0, 1) and the
 // wait between attempts, which returns early with an error when its context ends.
 func newChecker(d *destinations, now func() time.Time, random func() float64, wait func(ctx context.Context, d time.Duration) error) *checker {
-	return &checker{destinations: d, transport: newCheckTransport(d), now: now, random: random, wait: wait}
-}
-
-// newCheckTransport connects anew for every request, through the judging dialer: a kept
-// connection would skip it, and net/http sends a request again when one dies. HTTP/2
-// is off because it shares connections.
-func newCheckTransport(d *destinations) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		Proxy:                  nil,
-		DialContext:            d.dial,
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxResponseHeader,
-		Protocols:              protocols,
-	}
+	// A kept connection would skip the judging dialer.
+	transport := oneRequestTransport(d.dial, maxResponseHeader)
+	return &checker{destinations: d, transport: transport, now: now, random: random, wait: wait}
 }
 
 // check makes the attempts of a revision, each under its own limit, and returns what
@@ -137,7 +113,7 @@ func (c *checker) attempt(ctx context.Context, rawURL string, limit time.Duratio
 	request := (&http.Request{
 		Method: http.MethodGet,
 		URL:    u.url,
-		Header: http.Header{"User-Agent": {checkerAgent}},
+		Header: http.Header{"User-Agent": {userAgent}},
 	}).WithContext(withJudged(limited, addresses))
 	if u.url.User != nil {
 		password, _ := u.url.User.Password()

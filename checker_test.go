@@ -492,7 +492,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	if user, password, ok := got.BasicAuth(); user != "ana" || password != "s:ecreto" || !ok {
 		t.Errorf("Basic authentication = %q, %q, %v, want ana, s:ecreto", user, password, ok)
 	}
-	if !got.Close || len(got.Header) != 3 || got.Header.Get("User-Agent") != checkerAgent {
+	if !got.Close || len(got.Header) != 3 || got.Header.Get("User-Agent") != userAgent {
 		t.Errorf("header = %v, close %v, want Authorization, User-Agent and Connection: close alone", got.Header, got.Close)
 	}
 }

@@ -98,10 +98,10 @@ func checkInFlight(ctx context.Context, v *verification) error {
 			inFlightBurst, originals, tally(answers))
 	}
 	for _, got := range answers {
-		if isOriginal(got) != nil && !isInFlight(got) && isReplay(got, original) != nil {
+		if isOriginal(got) != nil && !got.inFlight() && isReplay(got, original) != nil {
 			return unexpected(got, "409 llave-en-curso, o la repetición exacta del original")
 		}
-		if isInFlight(got) && got.status != http.StatusConflict {
+		if got.inFlight() && got.status != http.StatusConflict {
 			return unexpected(got, "409 llave-en-curso")
 		}
 	}
@@ -241,16 +241,16 @@ func (v *verification) expectEffects(ctx context.Context, token, name string, wa
 // isOriginal tells that got is a 201 from a server that understood the key: one that
 // ignores keys cannot say so.
 func isOriginal(got answer) error {
-	if got.status != http.StatusCreated || got.header.Get("Idempotency-Replayed") != "false" {
-		return unexpected(got, "201 con Idempotency-Replayed: false")
+	if got.status != http.StatusCreated || got.header.Get(replayedHeader) != "false" {
+		return unexpected(got, "201 con "+replayedHeader+": false")
 	}
 	return nil
 }
 
 // isReplay tells that got is the original's answer once more, to the byte.
 func isReplay(got, original answer) error {
-	if got.status != original.status || got.header.Get("Idempotency-Replayed") != "true" {
-		return unexpected(got, fmt.Sprintf("%d con Idempotency-Replayed: true", original.status))
+	if got.status != original.status || got.header.Get(replayedHeader) != "true" {
+		return unexpected(got, fmt.Sprintf("%d con %s: true", original.status, replayedHeader))
 	}
 	for _, name := range []string{"Location", "ETag", "Content-Type"} {
 		if got.header.Get(name) != original.header.Get(name) {
@@ -274,21 +274,6 @@ func unexpected(got answer, want string) error {
 	return fmt.Errorf("llegó %s; se esperaba %s", got.brief(), want)
 }
 
-// brief is an answer in a few words.
-func (a answer) brief() string {
-	if slug, ours := strings.CutPrefix(a.problemType(), problemBase); ours {
-		return fmt.Sprintf("%d %s", a.status, printable([]byte(slug), shownBody))
-	}
-	line := a.line()
-	if replayed := a.header.Get("Idempotency-Replayed"); replayed != "" {
-		return fmt.Sprintf("%s con Idempotency-Replayed: %s", line, printable([]byte(replayed), shownBody))
-	}
-	if a.status == http.StatusCreated {
-		return line + " sin Idempotency-Replayed"
-	}
-	return line
-}
-
 // tally counts answers by status and problem.
 func tally(answers []answer) string {
 	var kinds []string
@@ -296,7 +281,7 @@ func tally(answers []answer) string {
 	for _, got := range answers {
 		kind := got.brief()
 		if got.status < 300 {
-			kind = fmt.Sprintf("%d con Idempotency-Replayed: %q", got.status, got.header.Get("Idempotency-Replayed"))
+			kind = fmt.Sprintf("%d con %s: %q", got.status, replayedHeader, got.header.Get(replayedHeader))
 		}
 		if counts[kind] == 0 {
 			kinds = append(kinds, kind)

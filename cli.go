@@ -1,6 +1,7 @@
 // cli.go owns the command line: how it is read, and the command that runs servers (the
-// others are in commands.go). Defaults and help stand in the commands' structs. An environment variable sets a default, a flag always wins. It must not know
-// the insides of any server.
+// others are in commands.go). Defaults and help stand in the commands' structs. An
+// environment variable sets a default, a flag always wins. It must not know the insides
+// of any server.
 
 package main
 
@@ -10,17 +11,27 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 )
 
+// What a command line leaves out. Tags of the commands' structs name them: see
+// defaultsForTags.
 const (
 	defaultDatabase = "revisor.db"
-	defaultTarget   = "http://127.0.0.1:18080"
+	revisorAddress  = "127.0.0.1:18080"
+	labAddress      = "127.0.0.1:18081"
+	gatewayAddress  = "127.0.0.1:18082"
 )
+
+// usageError is a command line that cannot be meant: exit status 2.
+type usageError struct{ err error }
+
+func (u *usageError) Error() string { return u.err.Error() }
+func (u *usageError) Unwrap() error { return u.err }
 
 // commandLine is all commands. The tag "variable" names the environment variable that
 // sets a flag's default, "milliseconds" one that holds a number of milliseconds.
@@ -35,14 +46,15 @@ type commandLine struct {
 	Version    kong.VersionFlag  `help:"Print the version and exit."`
 }
 
+// serveCommand runs servers.
 type serveCommand struct {
 	As            []string       `placeholder:"ROLE,…" variable:"REVISOR_AS" help:"Roles to run: revisor, lab, gateway (default revisor)."`
 	Demo          bool           `variable:"REVISOR_DEMO" help:"Run all three servers with practice credentials and services, on a throw-away database unless --db names one."`
-	DB            string         `name:"db" placeholder:"FILE" variable:"REVISOR_DB" help:"Database file (default revisor.db; with --demo a temporary one)."`
-	Listen        string         `default:"127.0.0.1:18080" variable:"REVISOR_LISTEN" help:"Address of revisor."`
-	LabListen     string         `default:"127.0.0.1:18081" variable:"REVISOR_LAB_LISTEN" help:"Address of the lab."`
-	GatewayListen string         `default:"127.0.0.1:18082" variable:"REVISOR_GATEWAY_LISTEN" help:"Address of the gateway."`
-	Target        string         `placeholder:"URL" variable:"REVISOR_TARGET" help:"Where the gateway forwards to (default the revisor of this process, else http://127.0.0.1:18080)."`
+	DB            string         `name:"db" placeholder:"FILE" variable:"REVISOR_DB" help:"Database file (default ${database}; with --demo a temporary one)."`
+	Listen        string         `default:"${revisor_address}" variable:"REVISOR_LISTEN" help:"Address of revisor."`
+	LabListen     string         `default:"${lab_address}" variable:"REVISOR_LAB_LISTEN" help:"Address of the lab."`
+	GatewayListen string         `default:"${gateway_address}" variable:"REVISOR_GATEWAY_LISTEN" help:"Address of the gateway."`
+	Target        string         `placeholder:"URL" variable:"REVISOR_TARGET" help:"Where the gateway forwards to (default the revisor of this process, else http://${revisor_address})."`
 	Allow         []string       `placeholder:"DEST,…" variable:"REVISOR_DESTINOS" help:"Private destinations that may be checked: ip:port, [ip6]:port, an address alone, or a CIDR block (default none; with --demo the lab)."`
 	KeyTTL        time.Duration  `default:"24h" milliseconds:"REVISOR_VIGENCIA_MS" help:"Lifetime of a key, from its first use."`
 	InFlight      string         `default:"reject" enum:"reject,wait" variable:"REVISOR_IN_FLIGHT" help:"What a request meets whose original still runs: reject (409) or wait (10 s)."`
@@ -55,53 +67,124 @@ type serveCommand struct {
 	Log           string         `default:"text" enum:"text,json" variable:"REVISOR_LOG" help:"Form of the log on standard error: text or json."`
 }
 
-// defaultAddresses are the roles in the order in which they are run.
-func (c *serveCommand) addresses() []roleAddress {
-	return []roleAddress{{"revisor", c.Listen}, {"lab", c.LabListen}, {"gateway", c.GatewayListen}}
+// roleAddress is a role to run and the address it was told to listen on.
+type roleAddress struct{ role, address string }
+
+// serveOptions is what the roles are told.
+type serveOptions struct {
+	revisorSettings
+	roles     []roleAddress
+	demo      bool
+	allowLab  bool     // the lab of this process may be checked
+	database  string   // "" for a throw-away file
+	check     bool     // the database's integrity, before serving
+	target    *url.URL // of the gateway; nil: the revisor of this process
+	simulate  bool
+	logFormat string
 }
 
 // Validate finds what cannot be meant.
 func (c *serveCommand) Validate() error {
-	asked := map[string]bool{}
-	for _, name := range c.As {
-		known := false
-		for _, ra := range c.addresses() {
-			known = known || ra.role == name
-		}
-		if !known {
-			return fmt.Errorf("--as: %q is none of revisor, lab, gateway", name)
-		}
-		asked[name] = true
-	}
-	if c.Demo && len(asked) != 0 && len(asked) != len(c.addresses()) {
-		return errors.New("--demo runs all three roles: leave --as out")
-	}
-	if target, err := url.Parse(c.Target); c.Target != "" && (err != nil || validateBase(target) != nil) {
-		return fmt.Errorf("--target: %q is no server: want http://host:port or https://host:port, without a path", c.Target)
-	}
-	if c.KeyTTL <= 0 {
-		return errors.New("--key-ttl: a key must live longer than nothing")
-	}
-	if _, err := parseAllowed(c.Allow); err != nil {
-		return fmt.Errorf("--allow: %w", err)
-	}
-	if err := c.validateDefects(); err != nil {
-		return err
-	}
-	for name, delay := range map[string]*time.Duration{"--save-delay": c.SaveDelay, "--queue-delay": c.QueueDelay} {
-		if delay != nil && (*delay < 0 || *delay >= workTime) {
-			return fmt.Errorf("%s: must be from 0 to less than %v", name, workTime)
-		}
-	}
-	return nil
+	_, err := c.options()
+	return err
 }
 
-// validateDefects keeps a server that is broken on purpose on this machine.
-func (c *serveCommand) validateDefects() error {
-	if _, err := parseDefects(c.Break, serverDefects); err != nil || len(c.Break) == 0 {
-		return err
+// Run runs the roles.
+func (c *serveCommand) Run(p *process) error {
+	o, err := c.options()
+	if err != nil {
+		return &usageError{err}
 	}
-	for _, ra := range c.addresses() {
+	return p.serve(o)
+}
+
+// options reads the flags. The first of them that cannot be meant is the error.
+func (c *serveCommand) options() (serveOptions, error) {
+	o := serveOptions{
+		demo: c.Demo, allowLab: c.Demo && len(c.Allow) == 0, database: c.DB, check: c.Check, simulate: c.Simulate, logFormat: c.Log,
+		revisorSettings: revisorSettings{keyTTL: c.KeyTTL, wait: c.InFlight == "wait", scheme: schemeOrdered},
+	}
+	if c.Fingerprint == schemeName(schemeCanonical) {
+		o.scheme = schemeCanonical
+	}
+	if !c.Demo && o.database == "" {
+		o.database = defaultDatabase
+	}
+	var err error
+	if o.roles, err = c.roles(); err != nil {
+		return serveOptions{}, err
+	}
+	if o.target, err = c.target(o.roles); err != nil {
+		return serveOptions{}, fmt.Errorf("--target: %w", err)
+	}
+	if o.keyTTL <= 0 {
+		return serveOptions{}, errors.New("--key-ttl: a key must live longer than nothing")
+	}
+	if o.allow, err = parseAllowed(c.Allow); err != nil {
+		return serveOptions{}, fmt.Errorf("--allow: %w", err)
+	}
+	if o.broken, err = parseDefects(c.Break, serverDefects); err != nil {
+		return serveOptions{}, err
+	}
+	if err := demandLoopback(o.broken, o.roles); err != nil {
+		return serveOptions{}, err
+	}
+	saveDelay, queueDelay := time.Duration(0), time.Duration(0)
+	if c.Demo {
+		saveDelay, queueDelay = demoSaveDelay, demoQueueDelay
+	}
+	if o.saveDelay, err = delay(c.SaveDelay, saveDelay); err != nil {
+		return serveOptions{}, fmt.Errorf("--save-delay: %w", err)
+	}
+	if o.queueDelay, err = delay(c.QueueDelay, queueDelay); err != nil {
+		return serveOptions{}, fmt.Errorf("--queue-delay: %w", err)
+	}
+	return o, nil
+}
+
+// roles are those to run, in the order in which they are: all with --demo.
+func (c *serveCommand) roles() ([]roleAddress, error) {
+	all := []roleAddress{{"revisor", c.Listen}, {"lab", c.LabListen}, {"gateway", c.GatewayListen}}
+	asked := c.As
+	if len(asked) == 0 {
+		asked = []string{"revisor"}
+	}
+	for _, name := range asked {
+		if !slices.ContainsFunc(all, func(ra roleAddress) bool { return ra.role == name }) {
+			return nil, fmt.Errorf("--as: %q is none of revisor, lab, gateway", name)
+		}
+	}
+	running := slices.DeleteFunc(slices.Clone(all), func(ra roleAddress) bool { return !slices.Contains(asked, ra.role) })
+	switch {
+	case c.Demo && len(c.As) > 0 && len(running) < len(all):
+		return nil, errors.New("--demo runs all three roles: leave --as out")
+	case c.Demo:
+		return all, nil
+	}
+	return running, nil
+}
+
+// target is where the gateway forwards to; nil when that is the revisor of this process.
+func (c *serveCommand) target(roles []roleAddress) (*url.URL, error) {
+	if c.Target == "" {
+		if slices.ContainsFunc(roles, func(ra roleAddress) bool { return ra.role == "revisor" }) {
+			return nil, nil
+		}
+		return &url.URL{Scheme: "http", Host: revisorAddress}, nil
+	}
+	u, err := url.Parse(c.Target)
+	if err != nil {
+		return nil, err
+	}
+	return u, validateBase(u)
+}
+
+// demandLoopback keeps a server that is broken on purpose on this machine.
+func demandLoopback(broken defects, roles []roleAddress) error {
+	if len(broken) == 0 {
+		return nil
+	}
+	for _, ra := range roles {
 		host, _, err := net.SplitHostPort(ra.address)
 		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return fmt.Errorf("--break: only on loopback, and %s would listen on %s", ra.role, ra.address)
@@ -110,41 +193,15 @@ func (c *serveCommand) validateDefects() error {
 	return nil
 }
 
-// Run runs the roles.
-func (c *serveCommand) Run(p *process) error {
-	o := serveOptions{
-		demo: c.Demo, database: c.DB, target: c.Target, allow: c.Allow,
-		keyTTL: c.KeyTTL, wait: c.InFlight == "wait", check: c.Check, simulate: c.Simulate, logFormat: c.Log,
+// delay is a pretended delay: it must leave the work some of its time.
+func delay(asked *time.Duration, otherwise time.Duration) (time.Duration, error) {
+	switch {
+	case asked == nil:
+		return otherwise, nil
+	case *asked < 0 || *asked >= workTime:
+		return 0, fmt.Errorf("must be from 0 to less than %v", workTime)
 	}
-	var err error
-	if o.broken, err = parseDefects(c.Break, serverDefects); err != nil {
-		return &usageError{err}
-	}
-	o.scheme = schemeOrdered
-	if c.Fingerprint == schemeName(schemeCanonical) {
-		o.scheme = schemeCanonical
-	}
-	if c.Demo {
-		o.saveDelay, o.queueDelay = demoSaveDelay, demoQueueDelay
-	} else if o.database == "" {
-		o.database = defaultDatabase
-	}
-	if c.SaveDelay != nil {
-		o.saveDelay = *c.SaveDelay
-	}
-	if c.QueueDelay != nil {
-		o.queueDelay = *c.QueueDelay
-	}
-	asked := "," + strings.Join(c.As, ",") + ","
-	if len(c.As) == 0 {
-		asked = ",revisor,"
-	}
-	for _, ra := range c.addresses() {
-		if c.Demo || strings.Contains(asked, ","+ra.role+",") {
-			o.roles = append(o.roles, ra)
-		}
-	}
-	return p.serve(o)
+	return *asked, nil
 }
 
 // parseCommandLine finds the command to run, with its flags set. It is nil when --help
@@ -171,15 +228,30 @@ func newParser(line *commandLine, p *process, exit func(int)) (*kong.Kong, error
 	return kong.New(line,
 		kong.Name("revisor"),
 		kong.Description("A service monitor that shows, and proves, that an HTTP operation can be repeated without doing its effect twice."),
-		kong.Vars{
-			"version": version(), "server_defects": joinDefects(serverDefects), "register_defects": joinDefects(registerDefects),
-		},
+		defaultsForTags(),
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(exit),
 		kong.Resolvers(kong.ResolverFunc(p.fromVariable)),
 		kong.ValueFormatter(helpWithVariable),
 		kong.Help(helpWithServe),
 	)
+}
+
+// defaultsForTags are the values that tags name, so that each is written once.
+func defaultsForTags() kong.Vars {
+	return kong.Vars{
+		"version":           version(),
+		"database":          defaultDatabase,
+		"revisor_address":   revisorAddress,
+		"lab_address":       labAddress,
+		"gateway_address":   gatewayAddress,
+		"writer":            practiceWriter,
+		"other_writer":      practiceOtherWriter,
+		"fault":             loseFirst,
+		"register_attempts": strconv.Itoa(registerAttempts),
+		"server_defects":    joinDefects(serverDefects),
+		"register_defects":  joinDefects(registerDefects),
+	}
 }
 
 // fromVariable finds a flag's value in the environment, when the flag was not given.

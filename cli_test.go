@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -69,27 +70,33 @@ var options = []option{
 	{nil, "--allow=10.0.0.1:80,10.1.0.0/16", "REVISOR_DESTINOS", "10.0.0.1:80,10.1.0.0/16", func(l commandLine) any { return strings.Join(l.Serve.Allow, ",") }, "", "10.0.0.1:80,10.1.0.0/16"},
 	{nil, "--key-ttl=1m30s", "REVISOR_VIGENCIA_MS", "90000", func(l commandLine) any { return l.Serve.KeyTTL }, 24 * time.Hour, 90 * time.Second},
 	{nil, "--in-flight=wait", "REVISOR_IN_FLIGHT", "wait", func(l commandLine) any { return l.Serve.InFlight }, "reject", "wait"},
+	{nil, "--fingerprint=canonical", "REVISOR_FINGERPRINT", "canonical", func(l commandLine) any { return l.Serve.Fingerprint }, "ordered", "canonical"},
+	{nil, "--break=no-scope,ignore-key", "REVISOR_BREAK", "no-scope,ignore-key", func(l commandLine) any { return strings.Join(l.Serve.Break, ",") }, "", "no-scope,ignore-key"},
 	{nil, "--save-delay=1s", "REVISOR_SAVE_DELAY", "1s", func(l commandLine) any { return short(l.Serve.SaveDelay) }, nil, time.Second},
 	{nil, "--queue-delay=1s", "REVISOR_QUEUE_DELAY", "1s", func(l commandLine) any { return short(l.Serve.QueueDelay) }, nil, time.Second},
+	{nil, "--no-check", "REVISOR_CHECK", "false", func(l commandLine) any { return l.Serve.Check }, true, false},
 	{nil, "--no-simulate", "REVISOR_SIMULATE", "false", func(l commandLine) any { return l.Serve.Simulate }, true, false},
 	{nil, "--log=json", "REVISOR_LOG", "json", func(l commandLine) any { return l.Serve.Log }, "text", "json"},
 
+	{[]string{"backup", "copy.db"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Backup.DB }, "revisor.db", "x.db"},
 	{[]string{"credential", "list"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Credential.List.DB }, "revisor.db", "x.db"},
 	{[]string{"credential", "revoke", "ana"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Credential.Revoke.DB }, "revisor.db", "x.db"},
 	{[]string{"credential", "add", "ana", "--team=a", "--role=writer"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Credential.Add.DB }, "revisor.db", "x.db"},
 
 	{[]string{"register", "n", "u"}, "--base=http://x", "REVISOR_BASE", "http://x", func(l commandLine) any { return l.Register.Base }, "http://127.0.0.1:18082", "http://x"},
 	{[]string{"register", "n", "u"}, "--token=t", "REVISOR_TOKEN", "t", func(l commandLine) any { return l.Register.Token }, "escritura-a", "t"},
-	{[]string{"register", "n", "u"}, "--attempts=2", "", "", func(l commandLine) any { return l.Register.Attempts }, 4, 2},
+	{[]string{"register", "n", "u"}, "--attempts=2", "REVISOR_ATTEMPTS", "2", func(l commandLine) any { return l.Register.Attempts }, 4, 2},
 	{[]string{"register", "n", "u"}, "--attempt-timeout=500ms", "ALTA_LIMITE_MS", "500", func(l commandLine) any { return l.Register.AttemptTimeout }, 2 * time.Second, 500 * time.Millisecond},
-	{[]string{"register", "n", "u"}, "--no-key", "", "", func(l commandLine) any { return l.Register.NoKey }, false, true},
+	{[]string{"register", "n", "u"}, "--no-key", "REVISOR_NO_KEY", "true", func(l commandLine) any { return l.Register.NoKey }, false, true},
 	{[]string{"register", "n", "u"}, "--sin-llave", "", "", func(l commandLine) any { return l.Register.NoKey }, false, true},
-	{[]string{"register", "n", "u"}, "--key=k", "", "", func(l commandLine) any { return l.Register.Key }, "", "k"},
+	{[]string{"register", "n", "u"}, "--key=k", "REVISOR_KEY", "k", func(l commandLine) any { return l.Register.Key }, "", "k"},
 	{[]string{"register", "n", "u"}, "--simulate=", "", "", func(l commandLine) any { return l.Register.Simulate }, "perder-primera", ""},
+	{[]string{"register", "n", "u"}, "--simulate=x", "REVISOR_REGISTER_SIMULATE", "x", func(l commandLine) any { return l.Register.Simulate }, "perder-primera", "x"},
+	{[]string{"register", "n", "u"}, "--break=key-per-attempt", "REVISOR_REGISTER_BREAK", "key-per-attempt", func(l commandLine) any { return strings.Join(l.Register.Break, ",") }, "", "key-per-attempt"},
 	{[]string{"verify"}, "--base=http://x", "REVISOR_BASE", "http://x", func(l commandLine) any { return l.Verify.Base }, "http://127.0.0.1:18080", "http://x"},
 	{[]string{"verify"}, "--token=t", "REVISOR_TOKEN", "t", func(l commandLine) any { return l.Verify.Token }, "escritura-a", "t"},
-	{[]string{"verify"}, "--other-token=t", "", "", func(l commandLine) any { return l.Verify.OtherToken }, "escritura-b", "t"},
-	{[]string{"script", "201"}, "--listen=127.0.0.1:1", "", "", func(l commandLine) any { return l.Script.Listen }, "127.0.0.1:18082", "127.0.0.1:1"},
+	{[]string{"verify"}, "--other-token=t", "REVISOR_OTHER_TOKEN", "t", func(l commandLine) any { return l.Verify.OtherToken }, "escritura-b", "t"},
+	{[]string{"script", "201"}, "--listen=127.0.0.1:1", "REVISOR_GATEWAY_LISTEN", "127.0.0.1:1", func(l commandLine) any { return l.Script.Listen }, "127.0.0.1:18082", "127.0.0.1:1"},
 	{[]string{"script", "201"}, "--log=json", "REVISOR_LOG", "json", func(l commandLine) any { return l.Script.Log }, "text", "json"},
 }
 
@@ -117,14 +124,75 @@ func TestOptions(t *testing.T) {
 			check("empty variable", environment{o.variable: ""}, with(), o.byDefault)
 			other := map[string]string{
 				"REVISOR_VIGENCIA_MS": "1", "ALTA_LIMITE_MS": "1", "REVISOR_SAVE_DELAY": "2s", "REVISOR_QUEUE_DELAY": "2s",
+				"REVISOR_FINGERPRINT": "ordered", "REVISOR_BREAK": "no-fingerprint", "REVISOR_ATTEMPTS": "9", "REVISOR_CHECK": "true",
 				"REVISOR_IN_FLIGHT": "reject", "REVISOR_LOG": "text", "REVISOR_AS": "revisor", "REVISOR_DEMO": "false", "REVISOR_SIMULATE": "true",
-				"REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
+				"REVISOR_NO_KEY": "false", "REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
 			}[o.variable]
 			if other == "" {
 				other = "other"
 			}
 			check("flag against variable", environment{o.variable: other}, with(o.flag), o.given)
 		})
+	}
+}
+
+// TestRequiredByVariable: what a command cannot do without may come from a variable too.
+func TestRequiredByVariable(t *testing.T) {
+	t.Parallel()
+	got := parsed(t, environment{"REVISOR_TEAM": "a", "REVISOR_ROLE": "writer"}, "credential", "add", "ana").Credential.Add
+	if got.Team != "a" || got.Role != "writer" {
+		t.Errorf("team and role = %q, %q, want a, writer", got.Team, got.Role)
+	}
+	got = parsed(t, environment{"REVISOR_TEAM": "a", "REVISOR_ROLE": "writer"}, "credential", "add", "ana", "--team=b", "--role=reader").Credential.Add
+	if got.Team != "b" || got.Role != "reader" {
+		t.Errorf("team and role = %q, %q, want the flags', b, reader", got.Team, got.Role)
+	}
+}
+
+// TestNoFaultAgainstAVariable: that register asks for no fault can be said whatever the
+// variable says.
+func TestNoFaultAgainstAVariable(t *testing.T) {
+	t.Parallel()
+	if got := parsed(t, environment{"REVISOR_REGISTER_SIMULATE": "x"}, "register", "n", "u", "--simulate=").Register.Simulate; got != "" {
+		t.Errorf("simulate = %q, want none", got)
+	}
+}
+
+// TestBrokenOnLoopbackOnly: only the addresses of roles that run are judged.
+func TestBrokenOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		c    serveCommand
+		want string // of the error
+	}{
+		{"on loopback", serveCommand{Listen: "127.0.0.1:0"}, ""},
+		{"by name", serveCommand{Listen: "localhost:0"}, ""},
+		{"on every address", serveCommand{Listen: ":0"}, "revisor"},
+		{"on an address of the network", serveCommand{Listen: "192.0.2.1:0"}, "revisor"},
+		{"a role that does not run", serveCommand{Listen: "127.0.0.1:0", LabListen: ":0"}, ""},
+		{"a role that runs beside", serveCommand{Listen: "127.0.0.1:0", LabListen: ":0", As: []string{"lab", "revisor"}}, "lab"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.c.KeyTTL, tt.c.Break = time.Hour, []string{"no-scope"}
+			err := tt.c.Validate()
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Validate() = %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestBrokenRegisterWarns: nobody uses a client that is broken on purpose unawares.
+func TestBrokenRegisterWarns(t *testing.T) {
+	t.Parallel()
+	closed := testListener(t)
+	closed.Close()
+	_, stderr, _ := ran(t, nil, "register", "n", "http://x/", "--break=key-per-attempt", "--attempts=1", "--base=http://"+closed.Addr().String())
+	if !strings.Contains(stderr, "key-per-attempt") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("standard error = %q, want one line with key-per-attempt", stderr)
 	}
 }
 
@@ -139,11 +207,11 @@ func TestServeIsTheDefault(t *testing.T) {
 }
 
 // ran runs the whole program in this process, to its end.
-func ran(t *testing.T, env environment, args ...string) (err error, stdout, stderr string) {
+func ran(t *testing.T, env environment, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	err = run(context.Background(), args, env.getenv, &out, &errs)
-	return err, out.String(), errs.String()
+	return out.String(), errs.String(), err
 }
 
 // TestBadValues are told in one line and never begin anything: exit status 2.
@@ -183,11 +251,11 @@ func TestBadValues(t *testing.T) {
 		{"register without arguments", nil, []string{"register"}, "<name>"},
 		{"register without an address", nil, []string{"register", "agenda"}, "<url>"},
 		{"register with more", nil, []string{"register", "agenda", "http://x/", "y"}, "y"},
-		{"register with a key and without", nil, []string{"register", "agenda", "http://x/", "--key=k", "--no-key"}, "llave"},
+		{"register with a key and without", nil, []string{"register", "agenda", "http://x/", "--key=k", "--no-key"}, "--no-key"},
 		{"register at no server", nil, []string{"register", "agenda", "http://x/", "--base=nonsense"}, "http://"},
-		{"register without an attempt", nil, []string{"register", "agenda", "http://x/", "--attempts=0"}, "intento"},
-		{"register without time", nil, []string{"register", "agenda", "http://x/", "--attempt-timeout=0s"}, "intento"},
-		{"register without time, by variable", environment{"ALTA_LIMITE_MS": "0"}, []string{"register", "agenda", "http://x/"}, "intento"},
+		{"register without an attempt", nil, []string{"register", "agenda", "http://x/", "--attempts=0"}, "--attempts"},
+		{"register without time", nil, []string{"register", "agenda", "http://x/", "--attempt-timeout=0s"}, "--attempt-timeout"},
+		{"register without time, by variable", environment{"ALTA_LIMITE_MS": "0"}, []string{"register", "agenda", "http://x/"}, "--attempt-timeout"},
 		{"verify of no server", nil, []string{"verify", "nonsense"}, "http://"},
 		{"script without an answer", nil, []string{"script"}, "<answers>"},
 		{"script with no answer", nil, []string{"script", "nonsense"}, "nonsense"},
@@ -196,7 +264,7 @@ func TestBadValues(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			err, stdout, stderr := ran(t, tt.env, tt.args...)
+			stdout, stderr, err := ran(t, tt.env, tt.args...)
 			var usage *usageError
 			if !errors.As(err, &usage) || exitStatus(err) != 2 {
 				t.Fatalf("run(%q) = %v, exit status %d, want a usageError, 2", tt.args, err, exitStatus(err))
@@ -216,15 +284,14 @@ func TestBadValues(t *testing.T) {
 	})
 }
 
-// TestHelp: every command's help, as it stands in testdata. It lists every flag with
-// the variable that sets its default.
+// TestHelp: every command's help, as it stands in testdata.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/help.golden"
 	var got strings.Builder
 	for _, command := range []string{"", "serve", "register", "verify", "script", "backoff", "credential", "credential add", "credential list", "credential revoke"} {
 		args := append(strings.Fields(command), "--help")
-		err, stdout, stderr := ran(t, nil, args...)
+		stdout, stderr, err := ran(t, nil, args...)
 		if err != nil || stderr != "" {
 			t.Errorf("run(%q) = %v, standard error %q, want nil, nothing", args, err, stderr)
 		}
@@ -242,18 +309,48 @@ func TestHelp(t *testing.T) {
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("help differs (-want +got); go test -run TestHelp -update writes it anew:\n%s", diff)
 	}
+}
+
+// TestEveryFlagIsARow: a flag that is not in the table above has no test.
+func TestEveryFlagIsARow(t *testing.T) {
+	t.Parallel()
+	var line commandLine
+	parser, err := newParser(&line, &process{getenv: environment{}.getenv, stdout: io.Discard, stderr: io.Discard}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{} // the variable, by command and flag
 	for _, o := range options {
+		ctx, err := parser.Parse(o.command)
+		if err != nil {
+			t.Fatal(err)
+		}
 		name, _, _ := strings.Cut(o.flag, "=")
-		name = strings.TrimPrefix(strings.TrimPrefix(name, "--no-"), "--")
-		if name != "sin-llave" && !strings.Contains(got.String(), name) || !strings.Contains(got.String(), "$"+o.variable) {
-			t.Errorf("help says nothing of --%s, $%s", name, o.variable)
+		rows[ctx.Selected().FullPath()+" --"+strings.TrimPrefix(strings.TrimPrefix(name, "--"), "no-")] = o.variable
+		rows[ctx.Selected().FullPath()+" "+name] = o.variable
+	}
+	var look func(node *kong.Node)
+	look = func(node *kong.Node) {
+		for _, flag := range node.Flags {
+			if flag.Required || flag.Name == "help" || flag.Name == "version" {
+				continue
+			}
+			row := node.FullPath() + " --" + flag.Name
+			variable, ok := rows[row]
+			if has := flag.Tag.Get("variable") + flag.Tag.Get("milliseconds"); !ok || variable != has {
+				t.Errorf("%s has variable %q, and in the table %q (a row: %v)", row, has, variable, ok)
+			}
+		}
+		for _, child := range node.Children {
+			look(child)
 		}
 	}
+	look(parser.Model.Node)
 }
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	err, stdout, stderr := ran(t, nil, "--version")
+	stdout, stderr, err := ran(t, nil, "--version")
 	if err != nil || stdout != version()+"\n" || stderr != "" {
 		t.Errorf("run(--version) = %v, %q, %q, want nil, the version, nothing", err, stdout, stderr)
 	}

@@ -19,19 +19,19 @@ import (
 
 // writerFlag is the credential that the tools use.
 type writerFlag struct {
-	Token string `default:"escritura-a" variable:"REVISOR_TOKEN" placeholder:"TOKEN" help:"Credential of a writer (default the demo's escritura-a)."`
+	Token string `default:"${writer}" variable:"REVISOR_TOKEN" placeholder:"TOKEN" help:"Credential of a writer (default the demo's ${writer})."`
 }
 
 type registerCommand struct {
 	Name           string        `arg:"" help:"Name of the service."`
 	URL            string        `arg:"" name:"url" help:"Address of the service."`
-	NoKey          bool          `aliases:"sin-llave" help:"Send no Idempotency-Key, and see what that means."`
-	Key            string        `placeholder:"KEY" help:"Resume an earlier intention with its key (default a new one)."`
-	Simulate       string        `default:"perder-primera" placeholder:"FAULT" help:"Fault to ask the gateway for, in X-Simular; '' for none (default perder-primera)."`
-	Base           string        `default:"http://127.0.0.1:18082" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to register at (default the gateway, http://127.0.0.1:18082)."`
-	Attempts       int           `default:"4" variable:"REVISOR_ATTEMPTS" help:"Most requests to send."`
+	NoKey          bool          `aliases:"sin-llave" variable:"REVISOR_NO_KEY" help:"Send no Idempotency-Key, and see what that means."`
+	Key            string        `placeholder:"KEY" variable:"REVISOR_KEY" help:"Resume an earlier intention with its key (default a new one)."`
+	Simulate       string        `default:"${fault}" variable:"REVISOR_REGISTER_SIMULATE" placeholder:"FAULT" help:"Fault to ask the gateway for, in X-Simular; '' for none (default ${fault})."`
+	Base           string        `default:"http://${gateway_address}" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to register at (default the gateway, http://${gateway_address})."`
+	Attempts       int           `default:"${register_attempts}" variable:"REVISOR_ATTEMPTS" help:"Most requests to send."`
 	AttemptTimeout time.Duration `default:"2s" milliseconds:"ALTA_LIMITE_MS" help:"Time limit of one attempt."`
-	Break          []string      `placeholder:"DEFECT,…" help:"Deliberate defects, for learning: ${register_defects}."`
+	Break          []string      `placeholder:"DEFECT,…" variable:"REVISOR_REGISTER_BREAK" help:"Deliberate defects, for learning: ${register_defects}."`
 	writerFlag
 }
 
@@ -54,6 +54,9 @@ func (c *registerCommand) Run(p *process) error {
 	if err := r.validate(); err != nil {
 		return &usageError{err}
 	}
+	if len(broken) > 0 {
+		fmt.Fprintf(p.stderr, "aviso: este cliente está estropeado a propósito (%s)\n", broken)
+	}
 	return told(r.run(p.ctx), errNotRegistered)
 }
 
@@ -67,8 +70,8 @@ func told(err, explained error) error {
 
 type verifyCommand struct {
 	Server     string `arg:"" optional:"" name:"base" placeholder:"URL" help:"Server to judge; the same as --base."`
-	Base       string `default:"http://127.0.0.1:18080" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to judge (default http://127.0.0.1:18080)."`
-	OtherToken string `default:"escritura-b" variable:"REVISOR_OTHER_TOKEN" placeholder:"TOKEN" help:"Credential of a writer of another team (default the demo's escritura-b)."`
+	Base       string `default:"http://${revisor_address}" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to judge (default http://${revisor_address})."`
+	OtherToken string `default:"${other_writer}" variable:"REVISOR_OTHER_TOKEN" placeholder:"TOKEN" help:"Credential of a writer of another team (default the demo's ${other_writer})."`
 	writerFlag
 }
 
@@ -94,7 +97,7 @@ func (c *verifyCommand) Run(p *process) error {
 
 type scriptCommand struct {
 	Answers []string `arg:"" help:"Answers: NNN, NNN:RETRY-AFTER, 409:en-curso, or mudo (accepts and never answers)."`
-	Listen  string   `default:"127.0.0.1:18082" variable:"REVISOR_GATEWAY_LISTEN" help:"Address to listen on: where the gateway would be."`
+	Listen  string   `default:"${gateway_address}" variable:"REVISOR_GATEWAY_LISTEN" help:"Address to listen on: where the gateway would be."`
 	Log     string   `default:"text" enum:"text,json" variable:"REVISOR_LOG" help:"Form of the log on standard error: text or json."`
 }
 
@@ -146,13 +149,13 @@ type credentialCommand struct {
 
 // databaseFlag is the flag of the commands that open the database.
 type databaseFlag struct {
-	DB string `name:"db" default:"revisor.db" variable:"REVISOR_DB" placeholder:"FILE" help:"Database file."`
+	DB string `name:"db" default:"${database}" variable:"REVISOR_DB" placeholder:"FILE" help:"Database file."`
 }
 
 type credentialAdd struct {
 	Name string `arg:"" help:"Its name; never used again, not after a revocation either."`
-	Team string `required:"" placeholder:"TEAM" help:"Its team: a, b, … or '*' for an admin."`
-	Role string `required:"" enum:"reader,writer,admin" placeholder:"ROLE" help:"reader, writer or admin."`
+	Team string `required:"" placeholder:"TEAM" variable:"REVISOR_TEAM" help:"Its team: a, b, … or '*' for an admin."`
+	Role string `required:"" enum:"reader,writer,admin" placeholder:"ROLE" variable:"REVISOR_ROLE" help:"reader, writer or admin."`
 	databaseFlag
 }
 

@@ -25,11 +25,11 @@ const (
 	tokenPrefix = "rvsr_"
 	// allTeams is the team of an administrator, who sees every team's services.
 	allTeams = "*"
+	// practiceWriter and practiceOtherWriter are the demo's writers, of two teams.
+	practiceWriter      = "escritura-a"
+	practiceOtherWriter = "escritura-b"
 	// challenge is what a 401 asks for (RFC 6750 section 3).
 	challenge = `Bearer realm="revisor"`
-	// credentialAge is how old the known credentials may be: a running server obeys an
-	// addition or a revocation by another process within a second.
-	credentialAge = 500 * time.Millisecond
 )
 
 // credentialName and teamName are what a person may choose: short and safe in a
@@ -39,33 +39,9 @@ var (
 	teamName       = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 )
 
-// role is what a credential may do; each role may do what those below it may.
-type role int
-
-const (
-	anyone role = iota // no credential needed
-	reader
-	writing
-	admin
-)
-
-var roleNames = [...]string{anyone: "anyone", reader: "reader", writing: "writer", admin: "admin"}
-
-func (r role) String() string { return roleNames[r] }
-
 // inSpanish is the role as a person reads it in a problem.
 func (r role) inSpanish() string {
-	return [...]string{anyone: "nadie", reader: "lectura", writing: "escritura", admin: "administración"}[r]
-}
-
-// parseRole reads the name of a role that a credential can have.
-func parseRole(name string) (role, error) {
-	for r := reader; r <= admin; r++ {
-		if roleNames[r] == name {
-			return r, nil
-		}
-	}
-	return anyone, fmt.Errorf("role %q is none of reader, writer, admin", name)
+	return [...]string{roleAnyone: "nadie", roleReader: "lectura", roleWriter: "escritura", roleAdmin: "administración"}[r]
 }
 
 // newCredential checks what a person asks for and draws a token for it.
@@ -77,7 +53,7 @@ func newCredential(name, team, roleName string, now time.Time) (c credential, to
 	switch {
 	case !credentialName.MatchString(name):
 		return credential{}, "", fmt.Errorf("name %q: 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit", name)
-	case (team == allTeams) != (r == admin):
+	case (team == allTeams) != (r == roleAdmin):
 		return credential{}, "", errors.New("team '*' goes with role admin, and with no other")
 	case team != allTeams && !teamName.MatchString(team):
 		return credential{}, "", fmt.Errorf("team %q: 1 to 32 lower-case letters, digits or '-'", team)
@@ -96,10 +72,10 @@ func hashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(tok
 // every stored credential, restarts included.
 func practiceCredentials() []credential {
 	practice := []credential{
-		{id: -1, name: "lectura-a", team: "a", role: reader},
-		{id: -2, name: "escritura-a", team: "a", role: writing},
-		{id: -3, name: "escritura-b", team: "b", role: writing},
-		{id: -4, name: "admin", team: allTeams, role: admin},
+		{id: -1, name: "lectura-a", team: "a", role: roleReader},
+		{id: -2, name: practiceWriter, team: "a", role: roleWriter},
+		{id: -3, name: practiceOtherWriter, team: "b", role: roleWriter},
+		{id: -4, name: "admin", team: allTeams, role: roleAdmin},
 	}
 	for i := range practice {
 		practice[i].hash = hashToken(practice[i].name)

@@ -62,9 +62,6 @@ func parseETagList(lines []string) etagList {
 	return list
 }
 
-// any says whether the field was `*`: every current version will do.
-func (l etagList) any() bool { return l.star }
-
 // matchesWeak says whether tag is in the list by weak comparison (RFC 9110
 // section 8.8.3.2), which is that of If-None-Match. `*` matches every tag.
 func (l etagList) matchesWeak(tag string) bool {
@@ -104,6 +101,3 @@ func cutEntityTag(s string) (tag entityTag, after string, ok bool) {
 func isETagByte(c byte) bool {
 	return c == 0x21 || 0x23 <= c && c <= 0x7E || c >= 0x80
 }
-
-// trimOWS takes the optional white space of RFC 9110 section 5.6.3 off both ends.
-func trimOWS(s string) string { return strings.Trim(s, " \t") }

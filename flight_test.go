@@ -84,7 +84,7 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 		}
 		answer <- got
 	}()
-	<-g.entered
+	g.arrived(t)
 	b.expectFirst(b.call("POST", "/servicios", "escritura-a", b.service("dos"), "Idempotency-Key: k2"), 201)
 	b.expectFirst(b.call("POST", "/servicios", "escritura-b", b.service("avisos"), "Idempotency-Key: k1"), 201)
 	b.register("sin llave", "escritura-a")
@@ -136,7 +136,7 @@ func TestClientHangsUpWithoutAKey(t *testing.T) {
 		_, err := b.try(ctx, "POST", "/servicios", "escritura-a", `{"nombre":"avisos","url":"`+b.gateURL("/")+`"}`)
 		gone <- err
 	}()
-	<-g.entered
+	g.arrived(t)
 	hangUp()
 	if err := <-gone; err == nil {
 		t.Fatal("the client got an answer, want that it hung up")
@@ -226,6 +226,7 @@ func TestHundredReplaysAtOnce(t *testing.T) {
 		first := b.keyed(c, "k1")
 		b.expectFirst(first, c.status)
 		body, other := c.body(b), c.other(b)
+		b.forget()
 		answers := b.atOnce(100, func(i int) (response, error) {
 			if i%10 == 9 {
 				return b.try(context.Background(), "POST", c.path, "escritura-a", other, "Idempotency-Key: k1")

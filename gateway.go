@@ -52,30 +52,25 @@ type gatewayConfig struct {
 	patience time.Duration // 0: upstreamPatience
 }
 
+// gateway is the role's state: its way upstream, and what it has seen.
 type gateway struct {
-	target    *url.URL
-	simulate  bool
-	log       *slog.Logger
-	patience  time.Duration
+	gatewayConfig
 	transport *http.Transport
 	seen      *seenRequests
 }
 
 // newGateway returns the gateway's handler.
 func newGateway(cfg gatewayConfig) http.Handler {
-	g := &gateway{
-		target: cfg.target, simulate: cfg.simulate, log: cfg.log, patience: cfg.patience,
-		transport: newTransport(), seen: newSeenRequests(seenLimit),
+	if cfg.patience == 0 {
+		cfg.patience = upstreamPatience
 	}
-	if g.patience == 0 {
-		g.patience = upstreamPatience
-	}
+	transport := oneRequestTransport((&net.Dialer{Timeout: dialTime}).DialContext, maxAnswerHeader)
 	// A fresh connection each all the same, but without saying "Connection: close":
 	// the upstream would say it back, and Go then forgets what else its Connection
 	// names, which must not be passed on.
-	g.transport.DisableKeepAlives, g.transport.MaxIdleConnsPerHost = false, -1
-	g.transport.DialContext = (&net.Dialer{Timeout: dialTime}).DialContext
-	g.transport.ExpectContinueTimeout = expectTime
+	transport.DisableKeepAlives, transport.MaxIdleConnsPerHost = false, -1
+	transport.ExpectContinueTimeout = expectTime
+	g := &gateway{gatewayConfig: cfg, transport: transport, seen: newSeenRequests(seenLimit)}
 	return &edge{role: "gateway", log: cfg.log, handle: g.handle, render: g.render}
 }
 
@@ -124,7 +119,7 @@ func (g *gateway) meetsFault(r *http.Request, body *clientBody) (bool, error) {
 	if !g.simulate || r.Header.Get(simulateHeader) != loseFirst {
 		return false, nil
 	}
-	if key := strings.Join(r.Header.Values("Idempotency-Key"), ", "); key != "" {
+	if key := strings.Join(r.Header.Values(keyHeader), ", "); key != "" {
 		return g.seen.first(identifyKey(key)), nil
 	}
 	begin, err := body.peek(identityBody)

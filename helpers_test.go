@@ -22,10 +22,11 @@ import (
 	"time"
 )
 
-// fakeClock is a clock that moves when told to.
+// fakeClock is a clock that moves when told to, and once it runs by itself too.
 type fakeClock struct {
-	mu  sync.Mutex
-	now time.Time
+	mu      sync.Mutex
+	now     time.Time
+	running time.Time // since when; zero while it stands
 }
 
 func newFakeClock() *fakeClock {
@@ -35,7 +36,16 @@ func newFakeClock() *fakeClock {
 func (c *fakeClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now
+	if c.running.IsZero() {
+		return c.now
+	}
+	return c.now.Add(time.Since(c.running))
+}
+
+func (c *fakeClock) run() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = time.Now()
 }
 
 func (c *fakeClock) advance(d time.Duration) {
@@ -112,26 +122,27 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dests := newDestinations(allow, o.resolve)
-	check := newChecker(dests, time.Now, func() float64 { return 0 }, pause)
-	queue := newRevisionQueue(st, check, o.queueDelay, time.Now, pause, log)
-	b.store = st
-	b.engine = newEngine(engineConfig{store: st, now: b.clock.Now, log: log, ttl: o.ttl, wait: o.wait, scheme: o.scheme, broken: o.broken})
-	if err := queue.start(context.Background()); err != nil {
+	role := newRevisor(revisorConfig{
+		revisorSettings: revisorSettings{
+			allow: allow, keyTTL: o.ttl, wait: o.wait, scheme: o.scheme,
+			saveDelay: o.saveDelay, queueDelay: o.queueDelay, broken: o.broken,
+		},
+		store: st, practice: practiceCredentials(), log: log,
+		now: b.clock.Now, random: func() float64 { return 0 }, pause: pause, resolve: o.resolve,
+	})
+	if err := role.start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	b.store, b.engine = st, role.engine
 	listener := testListener(t)
 	b.url = "http://" + listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	sites := []site{
-		{role: "revisor", listener: listener, handler: newServer(serverConfig{
-			store: st, engine: b.engine, checker: check, queue: queue, destinations: dests,
-			now: b.clock.Now, log: log, practice: practiceCredentials(), saveDelay: o.saveDelay, broken: o.broken,
-		})},
+		{role: "revisor", listener: listener, handler: role.handler},
 		{role: "lab", listener: labListener, handler: newLab(log), base: ctx},
 	}
 	served := make(chan error, 1)
-	go func() { served <- serve(ctx, log, sites, queue.drain) }()
+	go func() { served <- serve(ctx, log, sites, role.drain) }()
 	b.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; err != nil {

@@ -156,15 +156,15 @@ func readJSONBody(w http.ResponseWriter, r *http.Request) (document, error) {
 	if err := demandJSON(r); err != nil {
 		return document{}, err
 	}
+	return readDocument(w, r)
+}
+
+// readDocument reads a body as one JSON object.
+func readDocument(w http.ResponseWriter, r *http.Request) (document, error) {
 	body, err := readBody(w, r)
 	if err != nil {
 		return document{}, err
 	}
-	return parseBody(body)
-}
-
-// parseBody reads a body as one JSON object.
-func parseBody(body []byte) (document, error) {
 	doc, err := parseDocument(body)
 	if err != nil {
 		return document{}, newProblem("cuerpo-ilegible", "%v", err)

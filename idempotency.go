@@ -25,15 +25,10 @@ import (
 const (
 	// draft is where the header comes from: an expired Internet-Draft, not a standard.
 	draft = "draft-ietf-httpapi-idempotency-key-header-07"
-	// keyHeader and replayedHeader are the request's field and the answer's.
-	keyHeader      = "Idempotency-Key"
-	replayedHeader = "Idempotency-Replayed"
 	// policyLink goes with every problem about a key.
 	policyLink = `</idempotencia>; rel="describedby"`
 	// workTime bounds the work of one operation, which outlives its client.
 	workTime = 30 * time.Second
-	// longestWait is the most that a client may wait for an original (Prefer: wait).
-	longestWait = 30 * time.Second
 	// recentAnswers is how many recorded answers are kept in memory, and longestRecent how
 	// long a body, in bytes, is: what was answered a moment ago is what is asked for again.
 	// Together at most some 8 MiB.
@@ -42,15 +37,6 @@ const (
 	// defaultWait is how long it waits with --in-flight wait and no preference.
 	defaultWait = 10 * time.Second
 )
-
-// success is what an operation tells its client: all of it that a replay repeats. The
-// body is JSON.
-type success struct {
-	status   int // 2xx
-	location string
-	etag     string // "" for none
-	body     []byte
-}
 
 // operation is a creating request: the parts of its work, in the order in which they
 // are asked for. The engine owns the order and cannot forget a part.

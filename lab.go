@@ -113,7 +113,7 @@ func (l *lab) handle(w http.ResponseWriter, r *http.Request) error {
 
 // labStatus answers any final status, with the fields that it needs.
 func labStatus(w http.ResponseWriter, r *http.Request, digits string) error {
-	if len(digits) != 3 || !onlyDigits(digits) {
+	if len(digits) != 3 || !isDigits(digits) {
 		return &labRefusal{status: http.StatusNotFound, why: "un código son tres cifras"}
 	}
 	if err := labOnlyReads(r); err != nil {
@@ -136,7 +136,7 @@ func labStatus(w http.ResponseWriter, r *http.Request, digits string) error {
 	}
 	if query := r.URL.Query(); query.Has("retry-after") {
 		value := query.Get("retry-after")
-		if !fieldSafe(value) {
+		if !isFieldText(value) {
 			return &labRefusal{status: http.StatusBadRequest, why: "ese retry-after no cabe en una cabecera"}
 		}
 		rep = rep.with("Retry-After", value)
@@ -154,7 +154,7 @@ func noContent(status int) bool {
 // labSlow answers 200 after some milliseconds. A wait that ends early ends without
 // an answer: a 200 would come too soon.
 func labSlow(w http.ResponseWriter, r *http.Request, digits string) error {
-	if len(digits) < 1 || len(digits) > labSlowDigits || !onlyDigits(digits) {
+	if len(digits) > labSlowDigits || !isDigits(digits) {
 		return &labRefusal{status: http.StatusNotFound, why: "los milisegundos son de una a cinco cifras"}
 	}
 	ms, err := strconv.Atoi(digits)
@@ -267,14 +267,4 @@ func labText(r *http.Request, status int, why string) reply {
 
 func labPlain(status int, text string) reply {
 	return reply{status: status, body: []byte(text)}.with("Content-Type", "text/plain; charset=utf-8")
-}
-
-func onlyDigits(s string) bool {
-	return strings.Trim(s, "0123456789") == ""
-}
-
-// fieldSafe tells whether text can be a field value as it is: no CR, LF, NUL or
-// other control character but the tab (RFC 9110 section 5.5).
-func fieldSafe(text string) bool {
-	return !strings.ContainsFunc(text, func(c rune) bool { return c != '\t' && (c < ' ' || c == 0x7f) })
 }

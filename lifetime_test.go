@@ -210,13 +210,7 @@ func TestSweepSchedule(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBubble(t, engineConfig{ttl: tt.ttl}, &stages{list: []stage{{}}})
-				ctx, stop := context.WithCancel(t.Context())
-				ended := make(chan struct{})
-				go func() {
-					b.engine.sweep(ctx)
-					close(ended)
-				}()
+				b := newBubble(t, revisorSettings{keyTTL: tt.ttl}, &stages{list: []stage{{}}})
 				recordKeys(t, b.store, "dead-", 2*sweepBatch, time.Now(), 10)
 				swept := func() int { return strings.Count(b.log.String(), "msg=sweep") }
 				time.Sleep(tt.first - time.Nanosecond)
@@ -234,8 +228,6 @@ func TestSweepSchedule(t *testing.T) {
 				if swept() != 1 {
 					t.Errorf("log = %s, want nothing about sweeps that found nothing", b.log)
 				}
-				stop()
-				<-ended
 			})
 		})
 	}

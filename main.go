@@ -11,18 +11,22 @@
 //	                  ends connections
 //	panic.go          what becomes of a panic
 //	pause.go          waiting that ends early
+//	field.go          the text of header fields
+//	transport.go      exactly one request on the wire
 //	problem.go        the problem catalogue and the one place errors become answers
 //	status.go         the registry of status phrases
-//	server.go         role revisor: routes and the order of the questions
+//	revisor.go        role revisor: its pieces put together, and what works behind it
+//	server.go         its routes and the order of the questions
 //	services.go       services
 //	revisions.go      revisions, live check, report
 //	credentials.go    who may ask
+//	maintenance.go    the switch that closes the API
 //	limiter.go        fixed windows
 //	idempotency.go    the engine of the Idempotency-Key
 //	prefer.go         how long a request waits for its original
 //	sweep.go          freeing the space of expired keys
 //	policy.go         what is published about keys
-//	fingerprint.go    key syntax, request fingerprint
+//	fingerprint.go    key syntax, request fingerprint; keyfield.go, a key as it is sent
 //	document.go       a JSON body as exact data
 //	etag.go           entity tags
 //	dbfile.go         the database file; schema.sql
@@ -60,7 +64,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -77,12 +80,6 @@ func main() {
 
 // errTold marks a failure that the person has been told of already.
 var errTold = errors.New("told")
-
-// usageError is a command line that cannot be meant: exit status 2.
-type usageError struct{ err error }
-
-func (u *usageError) Error() string { return u.err.Error() }
-func (u *usageError) Unwrap() error { return u.err }
 
 // exitStatus is 0 for success, 2 for wrong arguments, 1 for any other failure.
 func exitStatus(err error) int {
@@ -124,27 +121,6 @@ func (p *process) logger(format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(p.stderr, nil))
 }
 
-// roleAddress is a role to run and the address it was told to listen on.
-type roleAddress struct{ role, address string }
-
-// serveOptions is what the roles are told.
-type serveOptions struct {
-	roles      []roleAddress
-	demo       bool
-	database   string // "" for a throw-away file
-	target     string // "" for the revisor of this process
-	allow      []string
-	keyTTL     time.Duration
-	wait       bool
-	scheme     byte // of fingerprints
-	saveDelay  time.Duration
-	queueDelay time.Duration
-	simulate   bool
-	check      bool // the database's integrity, before serving
-	logFormat  string
-	broken     defects
-}
-
 // serve runs the roles until the process is told to stop. All ports are taken before
 // anything else is touched.
 func (p *process) serve(o serveOptions) error {
@@ -169,20 +145,16 @@ func (p *process) serve(o serveOptions) error {
 		s := site{role: ra.role, listener: listeners[ra.role]}
 		switch ra.role {
 		case "revisor":
-			api, err := p.startRevisor(o, listeners, log)
+			role, release, err := p.startRevisor(o, listeners, log)
 			if err != nil {
 				return err
 			}
-			defer api.close()
-			s.handler, drain = api.handler, api.drain
+			defer release()
+			s.handler, drain = role.handler, role.drain
 		case "lab":
 			s.handler, s.base = newLab(log), p.ctx
 		case "gateway":
-			handler, err := newGatewayFor(o, listeners, log)
-			if err != nil {
-				return err
-			}
-			s.handler = handler
+			s.handler = gatewayFor(o, listeners, log)
 		}
 		sites = append(sites, s)
 	}
@@ -207,100 +179,67 @@ func addressOf(listeners map[string]net.Listener, role string) string {
 	return ""
 }
 
-// newGatewayFor forwards to the target, or to the revisor of this process.
-func newGatewayFor(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) (http.Handler, error) {
+// gatewayFor forwards to the target, or to the revisor of this process.
+func gatewayFor(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) http.Handler {
 	target := o.target
-	if target == "" {
-		target = defaultTarget
-		if own := addressOf(listeners, "revisor"); own != "" {
-			target = "http://" + own
-		}
+	if target == nil {
+		target = &url.URL{Scheme: "http", Host: addressOf(listeners, "revisor")}
 	}
-	u, err := url.Parse(target)
-	if err != nil {
-		return nil, err
-	}
-	return newGateway(gatewayConfig{target: u, simulate: o.simulate, log: log}), nil
+	return newGateway(gatewayConfig{target: target, simulate: o.simulate, log: log})
 }
 
-// revisorRole is the role revisor with everything that runs behind it.
-type revisorRole struct {
-	handler http.Handler
-	drain   func(ctx context.Context)
-	close   func()
-}
-
-// startRevisor opens the database and starts what works in the background.
-func (p *process) startRevisor(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) (*revisorRole, error) {
+// startRevisor opens the database and starts the role on it. release,
+// to be called after the role was drained, gives the file back.
+func (p *process) startRevisor(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) (role *revisorRole, release func(), err error) {
 	path, removeFile, err := databasePath(o.database)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if o.check {
 		if err := checkIntegrity(path); err != nil {
-			return nil, err
+			removeFile()
+			return nil, nil, err
 		}
 	}
 	st, err := openStore(path, newTag)
 	if err != nil {
 		removeFile()
-		return nil, err
+		return nil, nil, err
 	}
-	closeAll := func() {
+	release = func() {
 		if err := st.close(); err != nil {
 			log.Warn("close database", "error", err)
 		}
 		removeFile()
 	}
-	role, err := p.wireRevisor(o, st, addressOf(listeners, "lab"), log)
+	role, err = p.revisorOn(o, st, addressOf(listeners, "lab"), log)
 	if err != nil {
-		closeAll()
-		return nil, err
+		release()
+		return nil, nil, err
 	}
-	role.close = closeAll
-	return role, nil
+	return role, release, nil
 }
 
-// wireRevisor puts the pieces of the role together on an open store.
-func (p *process) wireRevisor(o serveOptions, st *store, lab string, log *slog.Logger) (*revisorRole, error) {
-	if o.demo && len(o.allow) == 0 {
-		o.allow = []string{lab}
+// revisorOn starts the role on an open store, and with --demo what belongs to it.
+func (p *process) revisorOn(o serveOptions, st *store, lab string, log *slog.Logger) (*revisorRole, error) {
+	cfg := revisorConfig{
+		revisorSettings: o.revisorSettings,
+		store:           st, log: log, now: p.now, random: p.random, pause: pause, resolve: systemResolve,
 	}
-	allow, err := parseAllowed(o.allow)
-	if err != nil {
-		return nil, &usageError{fmt.Errorf("--allow: %w", err)}
-	}
-	if o.broken[volatileKeys] {
-		if err := st.write(p.ctx, (*tx).forgetKeys); err != nil {
+	if o.allowLab {
+		var err error
+		if cfg.allow, err = parseAllowed([]string{lab}); err != nil {
 			return nil, err
 		}
 	}
-	var practice []credential
 	if o.demo {
-		practice = practiceCredentials()
+		cfg.practice = practiceCredentials()
 		if err := seedDemo(p.ctx, st, lab, p.now()); err != nil {
 			return nil, err
 		}
 	}
-	dests := newDestinations(allow, systemResolve)
-	check := newChecker(dests, p.now, p.random, pause)
-	queue := newRevisionQueue(st, check, o.queueDelay, p.now, pause, log)
-	eng := newEngine(engineConfig{store: st, now: p.now, log: log, ttl: o.keyTTL, wait: o.wait, scheme: o.scheme, broken: o.broken})
-	handler := newServer(serverConfig{
-		store: st, engine: eng, checker: check, queue: queue, destinations: dests,
-		now: p.now, log: log, practice: practice, saveDelay: o.saveDelay, broken: o.broken,
-	})
-	if err := queue.start(p.ctx); err != nil {
-		return nil, err
-	}
-	sweepCtx, stopSweep := context.WithCancel(context.Background())
-	var sweeping sync.WaitGroup
-	sweeping.Go(func() { eng.sweep(sweepCtx) })
-	return &revisorRole{handler: handler, drain: func(ctx context.Context) {
-		stopSweep()
-		queue.drain(ctx)
-		sweeping.Wait()
-	}}, nil
+	role := newRevisor(cfg)
+	return role, role.start(p.ctx)
 }
 
 // databasePath is the file to open; without a name, one in a directory that goes away

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// longestWait is the most that a client may wait for an original (Prefer: wait).
+const longestWait = 30 * time.Second
+
 // preferredWait reads the lines of Prefer (RFC 7240): the first wait preference counts,
 // in whole seconds (section 4.3), and more than 30 count as 30.
 func preferredWait(lines []string) (wait time.Duration, ok bool) {
@@ -29,21 +32,4 @@ func preferredWait(lines []string) (wait time.Duration, ok bool) {
 		return time.Duration(min(seconds, uint64(longestWait/time.Second))) * time.Second, true
 	}
 	return 0, false
-}
-
-// splitField cuts a field value at each separator that is not inside a quoted string
-// (RFC 9110 section 5.6.4).
-func splitField(value string, separator byte) (parts []string) {
-	quoted, begin := false, 0
-	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted && c == '\\':
-			i++
-		case !quoted && c == separator:
-			parts, begin = append(parts, value[begin:i]), i+1
-		}
-	}
-	return append(parts, value[begin:])
 }

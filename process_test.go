@@ -73,7 +73,7 @@ func spawnProgram(t *testing.T, path string, args ...string) *child {
 	t.Helper()
 	c := &child{bench: &bench{t: t}, stdout: &syncBuffer{}, stderr: &syncBuffer{}, exited: make(chan struct{})}
 	c.cmd = exec.Command(path)
-	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}
 	c.cmd.Dir = t.TempDir()
 	for _, arg := range args {
 		if environmentSetting.MatchString(arg) {

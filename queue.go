@@ -63,7 +63,7 @@ func newRevisionQueue(s *store, c *checker, delay time.Duration, now func() time
 // start takes up what an earlier process left pending, then works in the background
 // until ctx ends or drain is called. Call it once, before anything is accepted.
 func (q *revisionQueue) start(ctx context.Context) error {
-	ids, err := q.store.pendingRevisions(ctx)
+	ids, err := q.store.pendingRevisions()
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (q *revisionQueue) revise(ctx context.Context, id int64) {
 	var url string
 	var limitMS int64
 	err := q.insist(ctx, id, func() (err error) {
-		url, limitMS, err = q.store.revisionTarget(ctx, id)
+		url, limitMS, err = q.store.revisionTarget(id)
 		return err
 	})
 	if err != nil {

@@ -6,23 +6,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
 const (
-	// registerAttempts and registerAttemptTime are the command's defaults: with the
-	// waits between them the worst case is 11.5 s, still short of a person's patience.
-	registerAttempts    = 4
-	registerAttemptTime = 2 * time.Second
+	// registerAttempts is the command's default: of 2 s each, with the waits between
+	// them, the worst case is 11.5 s, still short of a person's patience.
+	registerAttempts = 4
 	// registerAnswer bounds what is read of an answer: many times a service's size.
 	registerAnswer = 64 << 10
 )
@@ -56,58 +53,35 @@ type registration struct {
 	uncertain bool
 }
 
-// validate finds wrong arguments; its errors are lines for a person.
+// validate finds wrong arguments.
 func (r *registration) validate() error {
 	if err := validateBase(r.base); err != nil {
-		return err
+		return fmt.Errorf("--base: %w", err)
 	}
-	if err := validateHeaderText("la credencial", r.token); err != nil {
-		return err
+	if err := validateFieldText(r.token); err != nil {
+		return fmt.Errorf("--token: %w", err)
 	}
-	if err := validateHeaderText(simulateHeader, r.simulate); err != nil {
-		return err
+	if err := validateFieldText(r.simulate); err != nil {
+		return fmt.Errorf("--simulate: %w", err)
 	}
 	switch {
 	case !utf8.ValidString(r.name) || !utf8.ValidString(r.url):
-		return errors.New("el nombre y la dirección deben ser texto UTF-8")
+		return errors.New("<name> and <url> must be UTF-8 text")
 	case r.attempts < 1:
-		return errors.New("hace falta al menos un intento")
+		return errors.New("--attempts: at least one is needed")
 	case r.attemptTimeout <= 0:
-		return errors.New("el tiempo de cada intento debe ser mayor que cero")
+		return errors.New("--attempt-timeout: must be more than nothing")
 	case r.noKey && r.keyPerAttempt:
-		return errors.New("sin llave no hay llave que cambiar en cada intento")
+		return errors.New("--break key-per-attempt: with --no-key there is no key to change")
 	case r.noKey && r.key != "":
-		return errors.New("no se puede dar una llave y pedir que no se envíe ninguna")
-	case r.key != "":
-		return validateKey(r.key)
+		return errors.New("--key and --no-key exclude each other")
+	case r.key == "":
+		return nil
+	}
+	if err := validateKey(r.key); err != nil {
+		return fmt.Errorf("--key: %w", err)
 	}
 	return nil
-}
-
-// validateKey tells whether key can be an idempotency key: 1 to maxKeyLength ASCII
-// characters without controls, which is what a String holds (RFC 9651 section 3.3.3).
-func validateKey(key string) error {
-	for i := range len(key) {
-		if key[i] < 0x20 || key[i] > 0x7e {
-			return errors.New("la llave solo puede llevar caracteres ASCII imprimibles")
-		}
-	}
-	switch {
-	case key == "":
-		return errors.New("la llave está vacía")
-	case len(key) > maxKeyLength:
-		return fmt.Errorf("la llave pasa de %d caracteres", maxKeyLength)
-	}
-	return nil
-}
-
-// keyField spells a valid key as the field's value: as it is where it can be a bare
-// value, else as a String (RFC 9651 section 4.1.6).
-func keyField(key string) string {
-	if !strings.ContainsAny(key, ` "`) {
-		return key
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
 }
 
 // run makes the registration. Nil means that a 2xx came; anything else has been told
@@ -119,7 +93,7 @@ func (r *registration) run(ctx context.Context) error {
 	for n := 1; ; n++ {
 		if r.keyPerAttempt && n > 1 {
 			r.key = r.newKey()
-			r.fields.Set("Idempotency-Key", keyField(r.key))
+			r.fields.Set(keyHeader, keyField(r.key))
 		}
 		got, err := attempt(ctx, r.transport, r.attemptTimeout, registerAnswer, call{
 			method: http.MethodPost, base: r.base, path: "/servicios", header: r.fields, body: r.body,
@@ -135,7 +109,7 @@ func (r *registration) run(ctx context.Context) error {
 		switch {
 		case err == nil && got.status >= 200 && got.status < 300:
 			return r.succeed(n, got)
-		case err != nil || got.status >= 500 || isInFlight(got):
+		case err != nil || got.status >= 500 || got.inFlight():
 			r.uncertain = true
 		}
 		if err == nil && !mayRepeat(got) {
@@ -170,20 +144,14 @@ func (r *registration) prepare() error {
 	if r.key == "" {
 		r.key = r.newKey()
 	}
-	r.fields.Set("Idempotency-Key", keyField(r.key))
+	r.fields.Set(keyHeader, keyField(r.key))
 	return nil
 }
 
 // mayRepeat tells whether the same request may get a better answer later. A 429 does
 // not count: it is a 4xx, and a person who registers one service can wait.
 func mayRepeat(got answer) bool {
-	return retryableStatus(got.status) || isInFlight(got)
-}
-
-// isInFlight tells whether the original of this key is still running. Its status does
-// not tell: 409 is also what a taken name gets.
-func isInFlight(got answer) bool {
-	return got.problemType() == problemBase+"llave-en-curso"
+	return retryableStatus(got.status) || got.inFlight()
 }
 
 func (r *registration) tellAttempt(n int, got answer, err error) {
@@ -224,7 +192,7 @@ func (r *registration) succeed(n int, got answer) error {
 	if location := got.header.Get("Location"); location != "" {
 		fmt.Fprintf(r.out, ": %s", printable([]byte(location), shownBody))
 	}
-	if got.header.Get("Idempotency-Replayed") == "true" {
+	if got.header.Get(replayedHeader) == "true" {
 		fmt.Fprint(r.out, "; es la respuesta guardada de la petición original, que se hizo una sola vez")
 	}
 	fmt.Fprintln(r.out)
@@ -250,32 +218,6 @@ func (r *registration) giveUp(reason string, last *answer) error {
 	}
 	fmt.Fprintf(r.out, "%s: %s; %s\n", verdict, reason, known)
 	return errNotRegistered
-}
-
-// problemType is the type of a problem (RFC 9457 section 3.1.1), "" when the answer
-// is none.
-func (a answer) problemType() string {
-	media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
-	if !strings.EqualFold(strings.TrimSpace(media), "application/problem+json") {
-		return ""
-	}
-	var problem struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(a.body, &problem) != nil {
-		return ""
-	}
-	return problem.Type
-}
-
-// spell writes a duration as a person says it: 231 ms, 1,5 s, 2 s.
-func spell(d time.Duration) string {
-	if d < time.Second {
-		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
-	}
-	// From whole milliseconds, so that no 1.5270000000000001 comes out.
-	seconds := strconv.FormatFloat(float64(d.Milliseconds())/1000, 'f', -1, 64)
-	return strings.Replace(seconds, ".", ",", 1) + " s"
 }
 
 // shellQuote writes text so that a shell reads it back as one word.

@@ -349,14 +349,14 @@ func TestRegisterArguments(t *testing.T) {
 	}{
 		{"good", func(*registration) {}, ""},
 		{"no fault asked for", func(r *registration) { r.simulate = "" }, ""},
-		{"a base with a path", func(r *registration) { r.base.Path = "/x" }, "la dirección debe acabar en el servidor y el puerto, sin ruta"},
-		{"a credential with a line end", func(r *registration) { r.token = "a\r\nX: b" }, "la credencial solo puede llevar caracteres ASCII visibles"},
-		{"a fault with blanks around", func(r *registration) { r.simulate = " a" }, "X-Simular no puede empezar ni acabar en blanco"},
-		{"a name that is no text", func(r *registration) { r.name = "\xff" }, "el nombre y la dirección deben ser texto UTF-8"},
-		{"no attempts", func(r *registration) { r.attempts = 0 }, "hace falta al menos un intento"},
-		{"no time", func(r *registration) { r.attemptTimeout = 0 }, "el tiempo de cada intento debe ser mayor que cero"},
-		{"a key and none", func(r *registration) { r.key, r.noKey = "k", true }, "no se puede dar una llave y pedir que no se envíe ninguna"},
-		{"a key that cannot travel", func(r *registration) { r.key = "ñ" }, "la llave solo puede llevar caracteres ASCII imprimibles"},
+		{"a base with a path", func(r *registration) { r.base.Path = "/x" }, "--base: a server's address ends with the host and port, without a path"},
+		{"a credential with a line end", func(r *registration) { r.token = "a\r\nX: b" }, "--token: only visible ASCII characters can travel in a header field"},
+		{"a fault with blanks around", func(r *registration) { r.simulate = " a" }, "--simulate: a header field cannot carry white space at either end"},
+		{"a name that is no text", func(r *registration) { r.name = "\xff" }, "<name> and <url> must be UTF-8 text"},
+		{"no attempts", func(r *registration) { r.attempts = 0 }, "--attempts: at least one is needed"},
+		{"no time", func(r *registration) { r.attemptTimeout = 0 }, "--attempt-timeout: must be more than nothing"},
+		{"a key and none", func(r *registration) { r.key, r.noKey = "k", true }, "--key and --no-key exclude each other"},
+		{"a key that cannot travel", func(r *registration) { r.key = "ñ" }, "--key: a key has only printable ASCII characters"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -178,8 +178,3 @@ func parseRFC850(value string, now time.Time) (date time.Time, ok bool) {
 	}
 	return time.Time{}, false
 }
-
-// isDigits says whether s is one or more ASCII digits and nothing else.
-func isDigits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}

@@ -77,7 +77,7 @@ func parseScriptWord(word string) (scriptedAnswer, error) {
 		answer.inFlight = true
 	case value == "":
 		return answer, errors.New("nothing follows the colon; want the value of Retry-After")
-	case !fieldSafe(value):
+	case !isFieldText(value):
 		return answer, errors.New("what follows the colon has control characters, so no header field can carry it")
 	default:
 		answer.retryAfter = value

@@ -7,7 +7,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -24,8 +23,9 @@ const (
 	// credential may ask for in a rateWindow.
 	checksPerWindow = 3
 	rateWindow      = 60 * time.Second
-	// maintenanceRetryAfter is in seconds.
-	maintenanceRetryAfter = 120
+	// sharedAge is how old that may be which another process may change, the credentials
+	// and the maintenance switch: a running server obeys within a second.
+	sharedAge = 500 * time.Millisecond
 )
 
 // serverConfig is what the role revisor depends on.
@@ -62,20 +62,20 @@ type route struct {
 // routes is the whole API. HEAD follows GET, and OPTIONS is answered for all.
 func (s *server) routes() []route {
 	return []route{
-		{"GET", "/servicios", reader, s.getServices},
-		{"POST", "/servicios", writing, s.postService},
-		{"GET", "/servicios/:id", reader, s.getService},
-		{"PUT", "/servicios/:id", writing, s.putService},
-		{"DELETE", "/servicios/:id", writing, s.deleteService},
-		{"POST", "/servicios/:id/revisiones", writing, s.postRevision},
-		{"GET", "/servicios/:id/salud", reader, s.getHealth},
-		{"GET", "/servicios/:id/informe", reader, s.getReport},
-		{"GET", "/revisiones/:id", reader, s.getRevision},
-		{"PUT", "/mantenimiento", admin, s.putMaintenance},
-		{"GET", "/v1/servicios", reader, s.getServicesV1},
-		{"GET", "/v1/servicios/:id", reader, s.getServiceV1},
-		{"GET", "/operaciones/*key", reader, s.engine.getOperation},
-		{"GET", "/idempotencia", anyone, s.engine.getPolicy},
+		{"GET", "/servicios", roleReader, s.getServices},
+		{"POST", "/servicios", roleWriter, s.postService},
+		{"GET", "/servicios/:id", roleReader, s.getService},
+		{"PUT", "/servicios/:id", roleWriter, s.putService},
+		{"DELETE", "/servicios/:id", roleWriter, s.deleteService},
+		{"POST", "/servicios/:id/revisiones", roleWriter, s.postRevision},
+		{"GET", "/servicios/:id/salud", roleReader, s.getHealth},
+		{"GET", "/servicios/:id/informe", roleReader, s.getReport},
+		{"GET", "/revisiones/:id", roleReader, s.getRevision},
+		{"PUT", maintenancePath, roleAdmin, s.putMaintenance},
+		{"GET", "/v1/servicios", roleReader, s.getServicesV1},
+		{"GET", "/v1/servicios/:id", roleReader, s.getServiceV1},
+		{"GET", "/operaciones/*key", roleReader, s.engine.getOperation},
+		{"GET", "/idempotencia", roleAnyone, s.engine.getPolicy},
 	}
 }
 
@@ -87,11 +87,11 @@ func newServer(cfg serverConfig) http.Handler {
 		revisionLimit: newLimiter(checksPerWindow, rateWindow, cfg.now),
 		healthLimit:   newLimiter(checksPerWindow, rateWindow, cfg.now),
 	}
-	s.credentials = newFresh(credentialAge, cfg.now, func() (map[[32]byte]credential, error) {
+	s.credentials = newFresh(sharedAge, cfg.now, func() (map[[32]byte]credential, error) {
 		stored, err := s.store.credentials()
 		return byTokenHash(slices.Concat(stored, s.practice)), err
 	})
-	s.maintenance = newFresh(credentialAge, cfg.now, s.store.maintenance)
+	s.maintenance = newFresh(sharedAge, cfg.now, s.store.maintenance)
 	s.register(s.routes())
 	return &edge{role: "revisor", log: cfg.log, handle: s.ask, render: renderProblem(cfg.log, cfg.broken)}
 }
@@ -140,7 +140,7 @@ func (s *server) ask(w http.ResponseWriter, r *http.Request) error {
 		rep.send(w, r)
 		return nil
 	}
-	if err := s.open(path); err != nil {
+	if err := s.demandOpen(path); err != nil {
 		return err
 	}
 	if path == "/v0" || strings.HasPrefix(path, "/v0/") {
@@ -159,7 +159,7 @@ func (s *server) ask(w http.ResponseWriter, r *http.Request) error {
 		return blankProblem(http.StatusMethodNotAllowed, "esta ruta no admite ese método; admite %s", res.allow).
 			withHeader("Allow", res.allow)
 	}
-	if rt.role != anyone {
+	if rt.role != roleAnyone {
 		if r, err = s.admit(r, rt.role); err != nil {
 			return err
 		}
@@ -185,19 +185,6 @@ func moved(path, query string) (reply, bool) {
 	return reply{}, false
 }
 
-// open lets a request through unless the API is closed for maintenance.
-func (s *server) open(path string) error {
-	closed, err := s.maintenance.get()
-	if err != nil {
-		return err
-	}
-	if closed && path != "/mantenimiento" {
-		return newProblem("en-mantenimiento", "la API está cerrada por mantenimiento; vuelve a intentarlo dentro de dos minutos").
-			withHeader("Retry-After", strconv.Itoa(maintenanceRetryAfter))
-	}
-	return nil
-}
-
 // find looks the path up. Routes are matched as they were written, so that an
 // encoded slash is no separator; an id is decimal digits only.
 func (s *server) find(path string) (*resource, httprouter.Params, error) {
@@ -211,7 +198,7 @@ func (s *server) find(path string) (*resource, httprouter.Params, error) {
 	}
 	for _, p := range ps {
 		// The router lets an empty id through, in "/servicios//salud".
-		if p.Key == "id" && (p.Value == "" || strings.Trim(p.Value, "0123456789") != "") {
+		if p.Key == "id" && !isDigits(p.Value) {
 			return nil, nil, unknown
 		}
 	}
@@ -255,26 +242,6 @@ func limited(l *limiter, r *http.Request, slug string) error {
 	}
 	return newProblem(slug, "como mucho %d por minuto con cada credencial; la cuenta se reinicia en %d s", checksPerWindow, seconds).
 		withHeader("Retry-After", strconv.Itoa(seconds))
-}
-
-// putMaintenance closes or opens the API.
-func (s *server) putMaintenance(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
-	doc, err := readJSONBody(w, r)
-	if err != nil {
-		return err
-	}
-	value, _ := doc.member("activo")
-	on, ok := value.boolean()
-	if !ok {
-		return invalidData([]fault{{"tiene que ser true o false", "#/activo"}})
-	}
-	if err := s.write(r, func(t *tx) error { return t.setMaintenance(on) }); err != nil {
-		return fmt.Errorf("set maintenance: %w", err)
-	}
-	s.maintenance.forget()
-	s.log.Info("maintenance", "on", on)
-	reply{status: http.StatusNoContent}.send(w, r)
-	return nil
 }
 
 // found turns errNotFound into the problem that says so.

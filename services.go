@@ -71,17 +71,6 @@ type serviceData struct {
 	limitMS int64
 }
 
-// fault is one thing wrong with the data, with a JSON Pointer to it (RFC 6901).
-type fault struct {
-	Detail  string `json:"detail"`
-	Pointer string `json:"pointer"`
-}
-
-// invalidData reports all faults at once.
-func invalidData(faults []fault) *problem {
-	return newProblem("datos-invalidos", "los datos no se pueden aceptar; «errors» dice por qué").with("errors", faults)
-}
-
 // readServiceData reads and judges the members of a service, except its destination.
 // Unknown members are ignored.
 func readServiceData(doc document) (serviceData, error) {
@@ -288,8 +277,7 @@ func (s *server) getService(w http.ResponseWriter, r *http.Request, ps httproute
 		return err
 	}
 	etag := s.etagOf(svc)
-	held := parseETagList(r.Header.Values("If-None-Match"))
-	if held.any() || held.matchesWeak(etag) {
+	if parseETagList(r.Header.Values("If-None-Match")).matchesWeak(etag) {
 		reply{status: http.StatusNotModified}.with("ETag", etag).send(w, r)
 		return nil
 	}
@@ -320,11 +308,7 @@ func (s *server) putService(w http.ResponseWriter, r *http.Request, ps httproute
 	if err := s.demandMatch(condition, svc); err != nil {
 		return err
 	}
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	doc, err := parseBody(body)
+	doc, err := readDocument(w, r)
 	if err != nil {
 		return err
 	}
@@ -367,7 +351,7 @@ func (s *server) replaceService(t *tx, id int64, condition []string, data servic
 func (s *server) demandMatch(condition []string, svc service) error {
 	tags, etag := parseETagList(condition), s.etagOf(svc)
 	switch {
-	case tags.any() || tags.matchesStrong(etag):
+	case tags.matchesStrong(etag):
 		return nil
 	case tags.matchesWeak(etag):
 		return newProblem("etiqueta-vencida", "una etiqueta débil (W/) no sirve para escribir")

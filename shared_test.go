@@ -30,7 +30,7 @@ func TestTwoServersOneKey(t *testing.T) {
 		name string
 		// other is whether the second server got another request under the key.
 		other bool
-		// before is how long before it both requests the key expired; none when 0.
+		// expired is the age at which an earlier use of the key has just ended; 0 for none.
 		expired time.Duration
 	}{
 		{"same request", false, 0},
@@ -64,8 +64,8 @@ func TestTwoServersOneKey(t *testing.T) {
 					answers <- got
 				}()
 			}
-			<-g.entered
-			<-g.entered
+			g.arrived(t)
+			g.arrived(t)
 			g.open()
 			first, second := <-answers, <-answers
 			if second.replayed() == "false" {

@@ -10,6 +10,7 @@ import (
 	"time"
 )
 
+// service is one that a team wants watched.
 type service struct {
 	id      int64
 	team    string
@@ -20,6 +21,7 @@ type service struct {
 	retired bool
 }
 
+// revision is one check of a service, asked for and perhaps finished.
 type revision struct {
 	id       int64
 	service  int64
@@ -28,10 +30,27 @@ type revision struct {
 	result   checkResult // only when finished
 }
 
+// checkResult is what a revision found out. code and ms are those of the last attempt,
+// both nil when it got no answer; detail is for a person.
+type checkResult struct {
+	state    string
+	code, ms *int64
+	detail   string
+}
+
 // serviceReport summarises the revisions of one service.
 type serviceReport struct {
 	revisions int64
 	lastState sql.NullString // of the newest finished one
+}
+
+// success is what an operation tells its client: all of it that a replay repeats. The
+// body is JSON.
+type success struct {
+	status   int // 2xx
+	location string
+	etag     string // "" for none
+	body     []byte
 }
 
 // recordedAnswer is the answer of a finished keyed request, with what made it.
@@ -43,6 +62,31 @@ type recordedAnswer struct {
 	expires      time.Time
 }
 
+// role is what a credential may do; each role may do what those below it may.
+type role int
+
+const (
+	roleAnyone role = iota // no credential needed
+	roleReader
+	roleWriter
+	roleAdmin
+)
+
+var roleNames = [...]string{roleAnyone: "anyone", roleReader: "reader", roleWriter: "writer", roleAdmin: "admin"}
+
+func (r role) String() string { return roleNames[r] }
+
+// parseRole reads the name of a role that a credential can have.
+func parseRole(name string) (role, error) {
+	for r := roleReader; r <= roleAdmin; r++ {
+		if roleNames[r] == name {
+			return r, nil
+		}
+	}
+	return roleAnyone, fmt.Errorf("role %q is none of reader, writer, admin", name)
+}
+
+// credential is who may ask: for one team, or for all with "*".
 type credential struct {
 	id      int64
 	name    string
@@ -156,7 +200,7 @@ func (s *store) reportOf(service int64) (serviceReport, error) {
 }
 
 // pendingRevisions lists the revisions that still wait for a result, oldest first.
-func (s *store) pendingRevisions(ctx context.Context) ([]int64, error) {
+func (s *store) pendingRevisions() ([]int64, error) {
 	var ids []int64
 	err := s.reads.query(`SELECT id FROM revisions WHERE finished_at IS NULL ORDER BY id`, nil, func(rows *sql.Rows) error {
 		var id int64
@@ -169,7 +213,7 @@ func (s *store) pendingRevisions(ctx context.Context) ([]int64, error) {
 
 // revisionTarget tells what a revision has to check: its service's URL and limit as
 // they are now.
-func (s *store) revisionTarget(ctx context.Context, id int64) (url string, limitMS int64, err error) {
+func (s *store) revisionTarget(id int64) (url string, limitMS int64, err error) {
 	err = s.reads.queryRow(`SELECT s.url, s.limit_ms FROM revisions AS r JOIN services AS s ON s.id = r.service
 		WHERE r.id = ?`, []any{id}, &url, &limitMS)
 	return url, limitMS, err

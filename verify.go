@@ -51,19 +51,19 @@ type verification struct {
 	names     []string // every name that may have been registered
 }
 
-// validate finds wrong arguments; its errors are lines for a person.
+// validate finds wrong arguments.
 func (v *verification) validate() error {
 	if err := validateBase(v.base); err != nil {
-		return err
+		return fmt.Errorf("--base: %w", err)
 	}
-	if err := validateHeaderText("la credencial", v.token); err != nil {
-		return err
+	if err := validateFieldText(v.token); err != nil {
+		return fmt.Errorf("--token: %w", err)
 	}
-	if err := validateHeaderText("la segunda credencial", v.otherToken); err != nil {
-		return err
+	if err := validateFieldText(v.otherToken); err != nil {
+		return fmt.Errorf("--other-token: %w", err)
 	}
 	if v.token == v.otherToken {
-		return errors.New("las dos credenciales deben ser distintas, y de equipos distintos")
+		return errors.New("--other-token: must not be --token, and belong to another team")
 	}
 	return nil
 }
@@ -145,9 +145,9 @@ func (v *verification) post(ctx context.Context, token, key string, body []byte)
 	return v.attempt(ctx, call{
 		method: http.MethodPost, base: v.base, path: "/servicios", body: body,
 		header: http.Header{
-			"Authorization":   {"Bearer " + token},
-			"Content-Type":    {"application/json"},
-			"Idempotency-Key": {keyField(key)},
+			"Authorization": {"Bearer " + token},
+			"Content-Type":  {"application/json"},
+			keyHeader:       {keyField(key)},
 		},
 	})
 }

@@ -408,10 +408,10 @@ func TestVerifyArguments(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, base, token, other, want string }{
 		{"good", "http://a", "x", "y", ""},
-		{"a path", "http://a/b", "x", "y", "la dirección debe acabar en el servidor y el puerto, sin ruta"},
-		{"a credential that cannot travel", "http://a", "x\n", "y", "la credencial solo puede llevar caracteres ASCII visibles"},
-		{"the other one", "http://a", "x", "ñ", "la segunda credencial solo puede llevar caracteres ASCII visibles"},
-		{"twice the same", "http://a", "x", "x", "las dos credenciales deben ser distintas, y de equipos distintos"},
+		{"a path", "http://a/b", "x", "y", "--base: a server's address ends with the host and port, without a path"},
+		{"a credential that cannot travel", "http://a", "x\n", "y", "--token: only visible ASCII characters can travel in a header field"},
+		{"the other one", "http://a", "x", "ñ", "--other-token: only visible ASCII characters can travel in a header field"},
+		{"twice the same", "http://a", "x", "x", "--other-token: must not be --token, and belong to another team"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

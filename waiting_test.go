@@ -65,7 +65,7 @@ func (s *stages) resolve(context.Context, string) ([]netip.Addr, error) {
 }
 
 // newBubble must be called inside a bubble. Its engine's clock is the bubble's.
-func newBubble(t *testing.T, cfg engineConfig, attempts *stages) *bubble {
+func newBubble(t *testing.T, settings revisorSettings, attempts *stages) *bubble {
 	t.Helper()
 	b := &bubble{t: t, log: &syncBuffer{}, start: time.Now()}
 	log := slog.New(slog.NewTextHandler(b.log, nil))
@@ -77,25 +77,23 @@ func newBubble(t *testing.T, cfg engineConfig, attempts *stages) *bubble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dests := newDestinations(allow, attempts.resolve)
-	check := newChecker(dests, time.Now, func() float64 { return 0 }, pause)
-	queue := newRevisionQueue(st, check, time.Hour, time.Now, pause, log)
-	if err := queue.start(context.Background()); err != nil {
+	settings.allow, settings.queueDelay = allow, time.Hour
+	if settings.keyTTL == 0 {
+		settings.keyTTL = 24 * time.Hour
+	}
+	role := newRevisor(revisorConfig{
+		revisorSettings: settings,
+		store:           st, practice: practiceCredentials(), log: log,
+		now: time.Now, random: func() float64 { return 0 }, pause: pause, resolve: attempts.resolve,
+	})
+	if err := role.start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.ttl == 0 {
-		cfg.ttl = 24 * time.Hour
-	}
-	cfg.store, cfg.now, cfg.log = st, time.Now, log
-	b.engine, b.store = newEngine(cfg), st
-	b.handler = newServer(serverConfig{
-		store: st, engine: b.engine, checker: check, queue: queue, destinations: dests,
-		now: time.Now, log: log, practice: practiceCredentials(),
-	})
+	b.engine, b.store, b.handler = role.engine, st, role.handler
 	t.Cleanup(func() {
 		synctest.Wait()
 		checkNothingInFlight(t, b.engine)
-		queue.drain(context.Background())
+		role.drain(context.Background())
 		if err := st.close(); err != nil {
 			t.Errorf("close store: %v", err)
 		}
@@ -226,7 +224,7 @@ func TestWaiting(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBubble(t, engineConfig{wait: tt.byRule}, &stages{list: tt.attempt})
+				b := newBubble(t, revisorSettings{wait: tt.byRule}, &stages{list: tt.attempt})
 				original := b.background(t.Context())
 				time.Sleep(time.Second)
 				var headers []string
@@ -254,7 +252,7 @@ func TestWaitersTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		attempts := &stages{list: []stage{{time.Second, errStage}, {time.Second, errStage}, {time.Second, nil}}}
-		b := newBubble(t, engineConfig{}, attempts)
+		b := newBubble(t, revisorSettings{}, attempts)
 		answers := []<-chan timed{b.background(t.Context())}
 		for range 5 {
 			answers = append(answers, b.background(t.Context(), "Prefer: wait=10"))
@@ -288,7 +286,7 @@ func TestWaitersTakeTurns(t *testing.T) {
 func TestPatienceIsForAllTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, engineConfig{}, &stages{list: []stage{{3 * time.Second, errStage}, {20 * time.Second, nil}}})
+		b := newBubble(t, revisorSettings{}, &stages{list: []stage{{3 * time.Second, errStage}, {20 * time.Second, nil}}})
 		b.background(t.Context())
 		one, other := b.background(t.Context(), "Prefer: wait=5"), b.background(t.Context(), "Prefer: wait=5")
 		got := []string{(<-one).line(), (<-other).line()}
@@ -303,7 +301,7 @@ func TestPatienceIsForAllTurns(t *testing.T) {
 func TestOriginalHangsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, engineConfig{}, &stages{list: []stage{{takes: 3 * time.Second}}})
+		b := newBubble(t, revisorSettings{}, &stages{list: []stage{{takes: 3 * time.Second}}})
 		ctx, hangUp := context.WithCancel(t.Context())
 		b.background(ctx)
 		hangUp()
@@ -318,7 +316,7 @@ func TestOriginalHangsUp(t *testing.T) {
 func TestWaiterHangsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, engineConfig{}, &stages{list: []stage{{takes: 3 * time.Second}}})
+		b := newBubble(t, revisorSettings{}, &stages{list: []stage{{takes: 3 * time.Second}}})
 		original := b.background(t.Context())
 		ctx, hangUp := context.WithCancel(t.Context())
 		waiter := b.background(ctx, "Prefer: wait=30")
@@ -337,7 +335,7 @@ func TestWaiterHangsUp(t *testing.T) {
 func TestWorkIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, engineConfig{}, &stages{list: []stage{{takes: workTime + time.Second}, {}}})
+		b := newBubble(t, revisorSettings{}, &stages{list: []stage{{takes: workTime + time.Second}, {}}})
 		if got := b.register(t.Context()); got.status < 400 || got.replayed() != "" {
 			t.Errorf("answer after %v = %s, want a failure", got.took, got.line())
 		}
