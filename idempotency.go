@@ -1,6 +1,6 @@
-// idempotency.go owns the engine of the Idempotency-Key: key in flight, recorded,
-// replayed; prepare and apply; waiting for an original. It must not know any
-// particular resource, nor SQL text.
+// idempotency.go owns the engine of the Idempotency-Key: the order of a creating
+// request's parts; in flight, recorded, replayed; waiting for an original. It must not
+// know any particular resource, nor SQL text.
 //
 // The constraint in the database decides; the table in memory only answers sooner. No
 // row says "processing": an effect and its recorded answer are one transaction, so
@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -64,46 +63,6 @@ type outcome struct {
 	replayed bool
 }
 
-// scopedKey is a key within its credential: another credential's equal key is another.
-type scopedKey struct {
-	credential int64
-	key        string
-}
-
-// claim is an operation under its key.
-type claim struct {
-	operation
-	scope        scopedKey
-	print        fingerprint
-	method, path string
-}
-
-// matches tells whether an answer with this fingerprint was recorded for this request:
-// by the scheme that it was recorded under, which may not be today's.
-func (c claim) matches(recorded []byte) bool {
-	print := c.print
-	if len(recorded) > 0 && recorded[0] != print[0] {
-		print = c.fingerprint(recorded[0])
-	}
-	return bytes.Equal(recorded, print[:])
-}
-
-// flight is a claim that is being handled in this process. Its leader first looks
-// whether the answer is recorded already (until looked is closed), then works (until
-// done is closed). recorded and answer are written before their channel closes.
-type flight struct {
-	claim
-	since    time.Time
-	looked   chan struct{}
-	recorded *recordedAnswer // found by the look-up; nil when the work is to be done
-	done     chan struct{}
-	answer   *success // of the finished work; nil when it failed
-}
-
-func newFlight(c claim, now time.Time) *flight {
-	return &flight{claim: c, since: now, looked: make(chan struct{}), done: make(chan struct{})}
-}
-
 // engineConfig is what the engine depends on.
 type engineConfig struct {
 	store  *store
@@ -119,8 +78,7 @@ type engineConfig struct {
 type engine struct {
 	engineConfig
 
-	mu      sync.Mutex
-	flights map[scopedKey]*flight
+	flights *flightTable
 
 	// recent holds recorded answers. They do not change while they live, so an answer
 	// from memory is the one on file.
@@ -133,7 +91,7 @@ func newEngine(cfg engineConfig) *engine {
 	if err != nil { // only for a size that is not positive
 		panic(err)
 	}
-	return &engine{engineConfig: cfg, flights: map[scopedKey]*flight{}, recent: recent}
+	return &engine{engineConfig: cfg, flights: newFlightTable(), recent: recent}
 }
 
 // keyProblem is a problem about a key: it always links to the policy.
@@ -239,7 +197,7 @@ func (e *engine) settle(client context.Context, c claim, wait time.Duration) (ou
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	for {
-		f, leader := e.join(c)
+		f, leader := e.flights.join(c, e.now())
 		if leader {
 			out, err := e.lead(client, f)
 			return out, waited, err
@@ -277,38 +235,10 @@ func replay(rec recordedAnswer, c claim) (outcome, error) {
 	return outcome{answer: rec.answer, keyed: true, replayed: true}, nil
 }
 
-// join enters the table of keys in flight, or finds who is there.
-func (e *engine) join(c claim) (f *flight, leader bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if f, ok := e.flights[c.scope]; ok {
-		return f, false
-	}
-	f = newFlight(c, e.now())
-	e.flights[c.scope] = f
-	return f, true
-}
-
-// leave takes the flight out of the table and wakes who waits for it.
-func (e *engine) leave(f *flight) {
-	e.mu.Lock()
-	delete(e.flights, f.scope)
-	e.mu.Unlock()
-	close(f.done)
-}
-
-// flying finds the flight of a key, for those who only ask.
-func (e *engine) flying(scope scopedKey) (*flight, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	f, ok := e.flights[scope]
-	return f, ok
-}
-
 // lead does what the first request with a key does. On every path out, a panic
 // included, the flight leaves the table.
 func (e *engine) lead(client context.Context, f *flight) (outcome, error) {
-	defer e.leave(f)
+	defer e.flights.leave(f)
 	if err := e.lookUp(f); err != nil {
 		return outcome{}, err
 	}

@@ -23,6 +23,7 @@
 //	maintenance.go    the switch that closes the API
 //	limiter.go        fixed windows
 //	idempotency.go    the engine of the Idempotency-Key
+//	flight.go         requests under their keys, and the table of those in flight
 //	prefer.go         how long a request waits for its original
 //	sweep.go          freeing the space of expired keys
 //	policy.go         what is published about keys

@@ -168,7 +168,7 @@ func (e *engine) getOperation(w http.ResponseWriter, r *http.Request, ps httprou
 // operation looks in flight first and on file next: an operation that lands between
 // the two looks is found by the second.
 func (e *engine) operation(scope scopedKey) (operationState, error) {
-	f, flying := e.flying(scope)
+	f, flying := e.flights.find(scope)
 	if flying {
 		<-f.looked
 		if f.recorded == nil {
