@@ -94,8 +94,8 @@ func TestCheckIntegrity(t *testing.T) {
 	}{
 		{"sound", sound, ""},
 		{"empty", nil, ""},
-		{"a page overwritten", append(append(append([]byte{}, sound[:4096*3]...), []byte(strings.Repeat("\xaa", 8192))...), sound[4096*5:]...), "damaged"},
-		{"no database", []byte("nothing of the kind"), "cannot be read"},
+		{"a page overwritten", append(append(append([]byte{}, sound[:4096*3]...), []byte(strings.Repeat("\xaa", 8192))...), sound[4096*5:]...), "dañada"},
+		{"no database", []byte("nothing of the kind"), "no se puede leer"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

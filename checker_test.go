@@ -1,3 +1,6 @@
+// checker_test.go owns what an outcome is called and which ones are tried again, against
+// origins on loopback that answer, lie, cut or say nothing.
+
 package main
 
 import (

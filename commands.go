@@ -22,6 +22,7 @@ type writerFlag struct {
 	Token string `default:"${writer}" variable:"REVISOR_TOKEN" placeholder:"TOKEN" help:"Credential of a writer (default the demo's ${writer})."`
 }
 
+// registerCommand registers one service, as a client that retries well.
 type registerCommand struct {
 	Name           string        `arg:"" help:"Name of the service."`
 	URL            string        `arg:"" name:"url" help:"Address of the service."`
@@ -68,6 +69,7 @@ func told(err, explained error) error {
 	return err
 }
 
+// verifyCommand judges a server.
 type verifyCommand struct {
 	Server     string `arg:"" optional:"" name:"base" placeholder:"URL" help:"Server to judge; the same as --base."`
 	Base       string `default:"http://${revisor_address}" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to judge (default http://${revisor_address})."`
@@ -95,6 +97,7 @@ func (c *verifyCommand) Run(p *process) error {
 	return told(v.run(p.ctx), errVerifyFailed)
 }
 
+// scriptCommand serves answers that are told beforehand.
 type scriptCommand struct {
 	Answers []string `arg:"" help:"Answers: NNN, NNN:RETRY-AFTER, 409:en-curso, or mudo (accepts and never answers)."`
 	Listen  string   `default:"${gateway_address}" variable:"REVISOR_GATEWAY_LISTEN" help:"Address to listen on: where the gateway would be."`
@@ -117,6 +120,7 @@ func (c *scriptCommand) Run(p *process) error {
 	return serve(p.ctx, log, []site{s}, func(context.Context) {})
 }
 
+// backoffCommand shows what jitter does.
 type backoffCommand struct{}
 
 // Run prints the demonstration.
@@ -125,6 +129,7 @@ func (c *backoffCommand) Run(p *process) error {
 	return nil
 }
 
+// backupCommand copies the database.
 type backupCommand struct {
 	File string `arg:"" help:"File to write; it must not exist yet."`
 	databaseFlag
@@ -141,6 +146,7 @@ func (c *backupCommand) Run(p *process) error {
 	})
 }
 
+// credentialCommand is the commands about credentials.
 type credentialCommand struct {
 	Add    credentialAdd    `cmd:"" help:"Make a credential and print its token, once."`
 	List   credentialList   `cmd:"" help:"List the credentials, revoked ones included."`
@@ -152,6 +158,7 @@ type databaseFlag struct {
 	DB string `name:"db" default:"${database}" variable:"REVISOR_DB" placeholder:"FILE" help:"Database file."`
 }
 
+// credentialAdd makes a credential.
 type credentialAdd struct {
 	Name string `arg:"" help:"Its name; never used again, not after a revocation either."`
 	Team string `required:"" placeholder:"TEAM" variable:"REVISOR_TEAM" help:"Its team: a, b, … or '*' for an admin."`
@@ -183,6 +190,7 @@ func (c *credentialAdd) Run(p *process) error {
 	})
 }
 
+// credentialList tells the credentials.
 type credentialList struct {
 	databaseFlag
 }
@@ -207,6 +215,7 @@ func (c *credentialList) Run(p *process) error {
 	})
 }
 
+// credentialRevoke ends a credential.
 type credentialRevoke struct {
 	Name string `arg:"" help:"Its name."`
 	databaseFlag

@@ -54,28 +54,28 @@ type store struct {
 // refused untouched.
 func openStore(path string, newTag func() string) (*store, error) {
 	if err := inspect(path); err != nil {
-		return nil, fmt.Errorf("database %s: %w", path, err)
+		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
 	}
 	writeDB, err := sql.Open("sqlite", dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=wal&_pragma=wal_autocheckpoint(0)"))
 	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", path, err)
+		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
 	}
 	writeDB.SetMaxOpenConns(1)
 	tag, err := prepareWhenFree(writeDB, newTag)
 	if err != nil {
 		writeDB.Close()
-		return nil, fmt.Errorf("database %s: %w", path, err)
+		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
 	}
 	readDB, err := sql.Open("sqlite", dsn(path, "mode=rw&_query_only=1"))
 	if err != nil {
 		writeDB.Close()
-		return nil, fmt.Errorf("database %s: %w", path, err)
+		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
 	}
 	readDB.SetMaxOpenConns(readers)
 	readDB.SetMaxIdleConns(readers)
 	moveDB, err := sql.Open("sqlite", dsn(path, "mode=rw"))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("database %s: %w", path, err), readDB.Close(), writeDB.Close())
+		return nil, errors.Join(fmt.Errorf("la base de datos %s: %w", path, err), readDB.Close(), writeDB.Close())
 	}
 	moveDB.SetMaxOpenConns(1)
 	w := newWriter(writeDB)
@@ -117,7 +117,7 @@ func inspect(path string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("not a regular file")
+		return errors.New("no es un archivo normal")
 	}
 	// What is in a log counts too. Where there is none, an immutable file is one beside
 	// which SQLite makes none.
@@ -134,7 +134,7 @@ func inspect(path string) error {
 	defer db.Close()
 	marks, err := readMarks(db)
 	if err != nil {
-		return fmt.Errorf("cannot be read as a database: %w", err)
+		return fmt.Errorf("no se puede leer como base de datos: %w", err)
 	}
 	return marks.refusal()
 }
@@ -164,9 +164,9 @@ func readMarks(db *sql.DB) (m fileMarks, err error) {
 func (m fileMarks) refusal() error {
 	switch {
 	case m.id != applicationID && (m.id != 0 || m.version != 0 || m.tables):
-		return errors.New("is the database of another program")
+		return errors.New("es la base de datos de otro programa")
 	case m.version > schemaVersion:
-		return fmt.Errorf("has schema version %d, newer than the %d that this program knows", m.version, schemaVersion)
+		return fmt.Errorf("tiene la versión %d del esquema, y este programa conoce hasta la %d", m.version, schemaVersion)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func prepareFile(db *sql.DB, newTag func() string) (tag string, err error) {
 		}
 	}
 	if vacuum != 2 { // else the file would never shrink, and nobody would know
-		return "", errors.New("was not made with auto_vacuum = INCREMENTAL")
+		return "", errors.New("no se creó con auto_vacuum = INCREMENTAL")
 	}
 	if err := t.QueryRowContext(ctx, `SELECT value FROM settings WHERE name = 'tag'`).Scan(&tag); err != nil {
 		return "", fmt.Errorf("read tag: %w", err)
@@ -229,23 +229,26 @@ func prepareFile(db *sql.DB, newTag func() string) (tag string, err error) {
 // that does not exist yet, or is empty, is.
 func checkIntegrity(path string) error {
 	if err := inspect(path); err != nil { // a foreign file is not a damaged one
-		return fmt.Errorf("database %s: %w", path, err)
+		return fmt.Errorf("la base de datos %s: %w", path, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
 		return nil
 	}
 	db, err := sql.Open("sqlite", dsn(path, "mode=ro"))
 	if err != nil {
-		return fmt.Errorf("database %s: %w", path, err)
+		return fmt.Errorf("la base de datos %s: %w", path, err)
 	}
 	defer db.Close()
 	var verdict string
-	err = db.QueryRow(`PRAGMA quick_check(1)`).Scan(&verdict)
+	err = storeError("check integrity", db.QueryRow(`PRAGMA quick_check(1)`).Scan(&verdict))
+	if errors.Is(err, errStoreUnavailable) { // a full disk or a lock says nothing about the file
+		return fmt.Errorf("la base de datos %s: %w", path, err)
+	}
 	if err == nil && verdict != "ok" {
 		err = errors.New(strings.Join(strings.Fields(verdict), " ")) // it comes in several lines
 	}
 	if err != nil {
-		return fmt.Errorf("database %s: damaged: %w", path, err)
+		return fmt.Errorf("la base de datos %s está dañada: %w", path, err)
 	}
 	return nil
 }
@@ -255,11 +258,11 @@ func checkIntegrity(path string) error {
 // and on the disk.
 func (s *store) backup(path string) error {
 	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("backup %s: %w", path, fs.ErrExist)
+		return fmt.Errorf("la copia %s: ya existe, y no se reemplaza", path)
 	}
 	partial := path + ".partial"
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("backup %s: %w", path, err)
+		return fmt.Errorf("la copia %s: %w", path, err)
 	}
 	_, err := s.moveDB.Exec(`VACUUM INTO ?`, partial)
 	if err == nil {
@@ -273,7 +276,7 @@ func (s *store) backup(path string) error {
 	}
 	if err != nil {
 		os.Remove(partial)
-		return storeError("backup "+path, err)
+		return storeError("la copia "+path, err)
 	}
 	return nil
 }

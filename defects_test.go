@@ -1,3 +1,6 @@
+// defects_test.go holds each deliberate defect to being found by the check that looks for
+// it, and by no other.
+
 package main
 
 import (

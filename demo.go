@@ -23,6 +23,7 @@ type practiceService struct {
 	limitMS          int64
 }
 
+// practiceServices are registered in this order, and so have the ids from 1 on.
 var practiceServices = []practiceService{
 	{"a", "catalogo", "/codigo/200", defaultLimitMS},
 	{"a", "pagos", "/codigo/503", defaultLimitMS},

@@ -18,7 +18,8 @@ import (
 var (
 	// errUnresolved says that a name has no address now.
 	errUnresolved = errors.New("name has no address")
-	errNotJudged  = errors.New("no address was judged for this connection")
+	// errNotJudged says that nobody asked where this connection may lead: a mistake of ours.
+	errNotJudged = errors.New("no address was judged for this connection")
 )
 
 // The IANA special-purpose address registries (RFC 6890), reduced to what nobody may

@@ -1,3 +1,6 @@
+// destination_test.go owns which addresses may be reached, at the edge of every range, and
+// that the dialer connects nowhere else.
+
 package main
 
 import (

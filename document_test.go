@@ -1,3 +1,6 @@
+// document_test.go owns which bodies are one JSON object, what is read of them, and numbers
+// as exact decimals.
+
 package main
 
 import (

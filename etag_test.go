@@ -1,3 +1,6 @@
+// etag_test.go owns how lists of entity tags are read and compared (RFC 9110 section
+// 8.8.3).
+
 package main
 
 import (

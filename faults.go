@@ -1,5 +1,5 @@
-// faults.go owns which arrival meets a fault: what makes two requests the same one,
-// and whether one was seen before. Pure: it knows no server, no connection and no
+// faults.go owns which arrival meets a fault: how one is asked for, what makes two
+// requests the same one, and whether one was seen before. Pure: it knows no server, no connection and no
 // clock; the gateway asks it and carries the verdict out.
 
 package main
@@ -11,6 +11,10 @@ import (
 )
 
 const (
+	// simulateHeader asks for a fault; loseFirst is the one there is. A real gateway
+	// would obey no such thing: it is for the bench.
+	simulateHeader = "X-Simular"
+	loseFirst      = "perder-primera"
 	// seenLimit is how many requests are remembered; the oldest is forgotten first,
 	// and would meet its fault once more. 65,536 cost about 5 MiB, and only a client
 	// that starts as many new requests between a loss and its retry could notice.
@@ -58,6 +62,7 @@ type seenRequests struct {
 	oldest int
 }
 
+// newSeenRequests remembers at most limit identities.
 func newSeenRequests(limit int) *seenRequests {
 	return &seenRequests{limit: limit, known: make(map[identity]struct{})}
 }

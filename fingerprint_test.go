@@ -1,3 +1,6 @@
+// fingerprint_test.go owns which keys are read, and when two requests have the same
+// fingerprint.
+
 package main
 
 import (

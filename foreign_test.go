@@ -124,8 +124,8 @@ func crashed(statements ...string) func(t *testing.T, path string) {
 // it nor its neighbourhood changes.
 func TestRefusedFilesStayAsTheyWere(t *testing.T) {
 	t.Parallel()
-	const foreign, unreadable, newer = "is the database of another program", "cannot be read as a database",
-		"has schema version 99, newer than the 1 that this program knows"
+	const foreign, unreadable, newer = "es la base de datos de otro programa", "no se puede leer como base de datos",
+		"tiene la versión 99 del esquema, y este programa conoce hasta la 1"
 	tests := []struct {
 		name string
 		make func(t *testing.T, path string)
@@ -138,7 +138,7 @@ func TestRefusedFilesStayAsTheyWere(t *testing.T) {
 			if err := os.Mkdir(path, 0o755); err != nil {
 				t.Fatal(err)
 			}
-		}, "not a regular file"},
+		}, "no es un archivo normal"},
 		{"another program's tables", sqliteWith(`CREATE TABLE notes (text)`, `INSERT INTO notes VALUES ('mine')`), foreign},
 		{"another program's tables, named as ours", sqliteWith(`CREATE TABLE services (id)`, `CREATE TABLE settings (name, value)`), foreign},
 		{"another program's tables, in WAL mode", sqliteWith(`PRAGMA journal_mode = wal`, `CREATE TABLE notes (text)`), foreign},
@@ -152,7 +152,7 @@ func TestRefusedFilesStayAsTheyWere(t *testing.T) {
 		{"ours, but it would never shrink", func(t *testing.T, path string) {
 			oursAt(t, path)
 			sqliteFile(t, path, `PRAGMA journal_mode = delete`, `PRAGMA auto_vacuum = none`, `VACUUM`, `PRAGMA journal_mode = wal`)
-		}, "was not made with auto_vacuum = INCREMENTAL"},
+		}, "no se creó con auto_vacuum = INCREMENTAL"},
 		{"ours, truncated in the header", truncatedTo(50), unreadable},
 		{"ours, truncated behind the header", truncatedTo(100), unreadable},
 		{"ours, truncated in the first page", truncatedTo(4000), unreadable},

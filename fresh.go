@@ -20,11 +20,13 @@ type fresh[T any] struct {
 	current atomic.Pointer[dated[T]]
 }
 
+// dated is a value with the moment at which its reading began.
 type dated[T any] struct {
 	value T
 	read  time.Time
 }
 
+// newFresh reads nothing yet: get does. load may be slow.
 func newFresh[T any](maxAge time.Duration, now func() time.Time, load func() (T, error)) *fresh[T] {
 	return &fresh[T]{maxAge: maxAge, now: now, load: load}
 }

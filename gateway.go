@@ -30,10 +30,6 @@ const (
 	// expectTime is how long a client's Expect: 100-continue holds back the body
 	// when the upstream says nothing (RFC 9110 section 10.1.1).
 	expectTime = time.Second
-	// simulateHeader asks for a fault; loseFirst is the one there is. A real
-	// gateway would obey no such thing: it is for the bench.
-	simulateHeader = "X-Simular"
-	loseFirst      = "perder-primera"
 )
 
 // errAnswerLost and errUpstreamSlow become answers in render; errNotHTTP is an

@@ -30,6 +30,7 @@ const (
 	maxBody = 16 << 10
 )
 
+// What keeps a body from being read: see readBody.
 var (
 	errBodyTooLarge = errors.New("request body over the limit")
 	errBodyCut      = errors.New("request body did not arrive whole")
@@ -94,6 +95,10 @@ func (rep reply) send(w http.ResponseWriter, r *http.Request) {
 	if unreadBody(r) {
 		rep.sendLast(w, r)
 		return
+	}
+	if body, watched := r.Body.(*watchedBody); watched && !body.ended {
+		// net/http waits for the rest of a small body before it lets the answer out.
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	}
 	rep.setHeader(w)
 	w.WriteHeader(rep.status)

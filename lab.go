@@ -145,12 +145,6 @@ func labStatus(w http.ResponseWriter, r *http.Request, digits string) error {
 	return nil
 }
 
-// noContent tells whether a final status admits no content: 204 and 304 by their
-// framing, 205 because a server must not send any (RFC 9110 section 15.3.6).
-func noContent(status int) bool {
-	return status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified
-}
-
 // labSlow answers 200 after some milliseconds. A wait that ends early ends without
 // an answer: a 200 would come too soon.
 func labSlow(w http.ResponseWriter, r *http.Request, digits string) error {

@@ -1,3 +1,5 @@
+// limiter_test.go owns the fixed windows of the rate limit.
+
 package main
 
 import (

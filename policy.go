@@ -35,15 +35,15 @@ type policy struct {
 	NotCovered  []string `json:"sin_cubrir"`
 }
 
-// policy describes the engine as it is configured.
-func (e *engine) policy() policy {
+// policy describes the engine as it is configured, for the routes that use it.
+func (e *engine) policy(routes []string) policy {
 	inFlight := "reject"
 	if e.wait {
 		inFlight = "wait"
 	}
 	return policy{
 		Header: keyHeader, Draft: draft,
-		Routes:      []string{"POST /servicios", "POST /servicios/{id}/revisiones"},
+		Routes:      routes,
 		Scope:       "credencial",
 		LifetimeS:   e.ttl.Seconds(),
 		MaxLength:   maxKeyLength,
@@ -76,17 +76,19 @@ func schemeName(scheme byte) string {
 //go:embed policy.html
 var policyHTML string
 
+// policyPage shows a policy to a person.
 var policyPage = template.Must(template.New("policy").Parse(policyHTML))
 
 // getPolicy answers the policy: JSON, or a page for who prefers text/html.
-func (e *engine) getPolicy(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
-	rep, err := jsonReply(http.StatusOK, e.policy())
+func (s *server) getPolicy(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+	published := s.engine.policy(s.keyed)
+	rep, err := jsonReply(http.StatusOK, published)
 	if err != nil {
 		return err
 	}
 	if prefersHTML(r.Header.Values("Accept")) {
 		var page strings.Builder
-		if err := policyPage.Execute(&page, e.policy()); err != nil {
+		if err := policyPage.Execute(&page, published); err != nil {
 			return err
 		}
 		rep.body = []byte(page.String())

@@ -33,6 +33,7 @@ type kind struct {
 	retryable bool
 }
 
+// kinds is the catalogue, by slug.
 var kinds = map[string]kind{
 	"cuerpo-ilegible":       {400, "Cuerpo ilegible", false},
 	"llave-invalida":        {400, "Llave de idempotencia mal escrita", false},

@@ -110,7 +110,8 @@ func (q *revisionQueue) dispatch(starting, working context.Context) {
 				return
 			}
 		}
-		if left := next.start.Sub(q.now()); left > 0 && q.wait(starting, left) != nil {
+		left := min(next.start.Sub(q.now()), q.delay) // not more, also when the clock was set back
+		if left > 0 && q.wait(starting, left) != nil {
 			return
 		}
 		if q.slots.Acquire(starting, 1) != nil {

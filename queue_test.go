@@ -1,3 +1,6 @@
+// queue_test.go owns that every accepted revision is finished once, whatever happens to
+// the store, its neighbours or the process.
+
 package main
 
 import (

@@ -1,3 +1,6 @@
+// retry_test.go owns the waits between attempts and the reading of Retry-After, to the
+// letter.
+
 package main
 
 import (

@@ -24,6 +24,7 @@ type revisionJSON struct {
 	Result  *resultJSON `json:"resultado"`
 }
 
+// resultJSON is what a finished revision found out.
 type resultJSON struct {
 	State  string `json:"estado"`
 	Code   *int64 `json:"codigo"`
@@ -31,13 +32,14 @@ type resultJSON struct {
 	Detail string `json:"detalle"`
 }
 
-// healthJSON is a live check, reportJSON a report.
+// healthJSON is a live check.
 type healthJSON struct {
 	Service int64 `json:"servicio"`
 	Code    int   `json:"codigo"`
 	MS      int64 `json:"ms"`
 }
 
+// reportJSON is a report; LastState is null when no revision has finished.
 type reportJSON struct {
 	Service   int64   `json:"servicio"`
 	Revisions int64   `json:"revisiones"`

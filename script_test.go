@@ -1,3 +1,5 @@
+// script_test.go owns the words of a script, and that each request gets the next answer.
+
 package main
 
 import (

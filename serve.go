@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,11 +43,14 @@ type site struct {
 	base context.Context
 }
 
-// listen takes an address. The error says which role wanted it.
+// listen takes an address. The error, for a person, says which role wanted it.
 func listen(role, address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", role, err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s no puede escuchar en %s: ya hay alguien ahí (¿otro revisor en marcha?)", role, address)
+	case err != nil:
+		return nil, fmt.Errorf("%s no puede escuchar en %s: %w", role, address, err)
 	}
 	return listener, nil
 }
@@ -80,7 +84,9 @@ func serve(ctx context.Context, log *slog.Logger, sites []site, drain func(ctx c
 	}
 	stopping.Go(func() { drain(limit) })
 	stopping.Wait()
-	return group.Wait()
+	err := group.Wait()
+	log.Info("stopped")
+	return err
 }
 
 // newHTTPServer gives a site the limits that every server of ours has.

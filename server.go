@@ -50,6 +50,7 @@ type server struct {
 	maintenance   *fresh[bool]
 	revisionLimit *limiter
 	healthLimit   *limiter
+	keyed         []string // the routes that honour Idempotency-Key, as they are published
 }
 
 // route is one method of one resource.
@@ -57,25 +58,26 @@ type route struct {
 	method, path string
 	role         role
 	handle       handler
+	keyed        bool // honours Idempotency-Key
 }
 
 // routes is the whole API. HEAD follows GET, and OPTIONS is answered for all.
 func (s *server) routes() []route {
 	return []route{
-		{"GET", "/servicios", roleReader, s.getServices},
-		{"POST", "/servicios", roleWriter, s.postService},
-		{"GET", "/servicios/:id", roleReader, s.getService},
-		{"PUT", "/servicios/:id", roleWriter, s.putService},
-		{"DELETE", "/servicios/:id", roleWriter, s.deleteService},
-		{"POST", "/servicios/:id/revisiones", roleWriter, s.postRevision},
-		{"GET", "/servicios/:id/salud", roleReader, s.getHealth},
-		{"GET", "/servicios/:id/informe", roleReader, s.getReport},
-		{"GET", "/revisiones/:id", roleReader, s.getRevision},
-		{"PUT", maintenancePath, roleAdmin, s.putMaintenance},
-		{"GET", "/v1/servicios", roleReader, s.getServicesV1},
-		{"GET", "/v1/servicios/:id", roleReader, s.getServiceV1},
-		{"GET", "/operaciones/*key", roleReader, s.engine.getOperation},
-		{"GET", "/idempotencia", roleAnyone, s.engine.getPolicy},
+		{"GET", "/servicios", roleReader, s.getServices, false},
+		{"POST", "/servicios", roleWriter, s.postService, true},
+		{"GET", "/servicios/:id", roleReader, s.getService, false},
+		{"PUT", "/servicios/:id", roleWriter, s.putService, false},
+		{"DELETE", "/servicios/:id", roleWriter, s.deleteService, false},
+		{"POST", "/servicios/:id/revisiones", roleWriter, s.postRevision, true},
+		{"GET", "/servicios/:id/salud", roleReader, s.getHealth, false},
+		{"GET", "/servicios/:id/informe", roleReader, s.getReport, false},
+		{"GET", "/revisiones/:id", roleReader, s.getRevision, false},
+		{"PUT", maintenancePath, roleAdmin, s.putMaintenance, false},
+		{"GET", "/v1/servicios", roleReader, s.getServicesV1, false},
+		{"GET", "/v1/servicios/:id", roleReader, s.getServiceV1, false},
+		{"GET", "/operaciones/*key", roleReader, s.engine.getOperation, false},
+		{"GET", "/idempotencia", roleAnyone, s.getPolicy, false},
 	}
 }
 
@@ -122,6 +124,9 @@ func (s *server) register(routes []route) {
 		}
 		allowed := []string{rt.method}
 		res.methods[rt.method] = rt
+		if rt.keyed {
+			s.keyed = append(s.keyed, rt.method+" "+strings.ReplaceAll(rt.path, ":id", "{id}"))
+		}
 		if rt.method == http.MethodGet {
 			allowed = append(allowed, http.MethodHead)
 			res.methods[http.MethodHead] = rt

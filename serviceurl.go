@@ -7,7 +7,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -124,5 +123,5 @@ func (u serviceURL) target() string {
 	if u.literal.IsValid() {
 		return netip.AddrPortFrom(u.literal, u.port).String()
 	}
-	return net.JoinHostPort(u.host, strconv.Itoa(int(u.port)))
+	return u.host + ":" + strconv.Itoa(int(u.port))
 }

@@ -1,3 +1,5 @@
+// serviceurl_test.go owns that a URL is read as browsers read it, and what is refused.
+
 package main
 
 import (

@@ -1,6 +1,7 @@
-// status.go owns the reason phrases of the IANA HTTP Status Code Registry. Go's
-// own table differs for 413, 422 and others, and our titles must not change with
-// the Go release. Pure: it knows no server and no problem.
+// status.go owns what a status code says by itself: its reason phrase in the IANA HTTP
+// Status Code Registry, and whether it admits content. Go's own table differs for 413,
+// 422 and others, and our titles must not change with the Go release. Pure: it knows no
+// server and no problem.
 
 package main
 
@@ -81,4 +82,10 @@ func statusPhrase(status int) string {
 		return phrase
 	}
 	return "Unassigned"
+}
+
+// noContent tells whether a final status admits no content: 204 and 304 by their
+// framing, 205 because a server must not send any (RFC 9110 section 15.3.6).
+func noContent(status int) bool {
+	return status == 204 || status == 205 || status == 304
 }

@@ -34,6 +34,7 @@ type clientBody struct {
 	end  error // nil while there may be more; io.EOF; or what cut it
 }
 
+// newClientBody takes the body of r, whose connection is w's. Its reads pause waiting.
 func newClientBody(w http.ResponseWriter, r *http.Request, waiting *patience) *clientBody {
 	body := &clientBody{
 		waiting: waiting, control: http.NewResponseController(w),

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -22,6 +23,11 @@ const (
 	// maxQueued bounds the jobs that wait, and so the memory they hold: four groups.
 	// Beyond it the answer is "unavailable" at once.
 	maxQueued = 4 * maxGroup
+	// lockStep is how long one attempt to begin waits for another process's lock, and
+	// lockSteps how many of them a job lives through: busyTime since it was queued, and
+	// not since its group's turn came.
+	lockStep  = 100 * time.Millisecond
+	lockSteps = int64(busyTime / lockStep)
 )
 
 // tx is the transaction a job works in. It is all that a job gets, so that it cannot
@@ -35,6 +41,7 @@ type job struct {
 	ctx    context.Context
 	do     func(*tx) error
 	result chan error
+	waits  int64 // the writer's, when the job was queued
 }
 
 // commitError says that a COMMIT failed: whether anything was written must be read back
@@ -58,6 +65,7 @@ type writer struct {
 	closed bool
 
 	commits atomic.Int64 // groups committed
+	waits   atomic.Int64 // steps spent waiting for a lock: the clock of the jobs' patience
 	finish  atomic.Bool  // the checkpointer asks the writer to finish a checkpoint
 
 	conn *sql.Conn // nil until needed, and again after trouble
@@ -88,6 +96,7 @@ func (w *writer) enqueue(j *job) error {
 	if w.closed {
 		return fmt.Errorf("%w: closed", errStoreUnavailable)
 	}
+	j.waits = w.waits.Load()
 	select {
 	case w.queue <- j:
 		return nil
@@ -111,15 +120,16 @@ func (w *writer) loop() {
 	defer close(w.done)
 	defer w.discard()
 	for first := range w.queue {
-		w.run(w.collect(first))
+		if group := w.begin(w.collect([]*job{first})); len(group) > 0 {
+			w.run(group)
+		}
 		w.finishCheckpoint()
 	}
 }
 
-// collect takes whatever is queued. One yield lets the callers that the last commit
-// woke queue their next job first; waiting on purpose never paid.
-func (w *writer) collect(first *job) []*job {
-	group := []*job{first}
+// collect adds whatever is queued to a group. One yield lets the callers that the last
+// commit woke queue their next job first; waiting on purpose never paid.
+func (w *writer) collect(group []*job) []*job {
 	runtime.Gosched()
 	for len(group) < w.most {
 		select {
@@ -135,7 +145,59 @@ func (w *writer) collect(first *job) []*job {
 	return group
 }
 
-// run commits one group and then answers all of its callers.
+// begin opens a transaction for a group, and returns who is left of it: nobody when
+// there is none to be had. While it waits for another process's lock, those whose
+// patience ends are refused, and those who come join.
+func (w *writer) begin(group []*job) []*job {
+	for len(group) > 0 {
+		err := w.beginOnce()
+		switch {
+		case err == nil:
+			return group
+		case isBusy(err):
+			w.waits.Add(1)
+			group = w.regroup(group, err)
+		default:
+			for _, j := range group {
+				j.result <- err
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+func (w *writer) beginOnce() error {
+	if err := w.connect(); err != nil {
+		return err
+	}
+	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
+		w.discardUnlessBusy(err)
+		return fmt.Errorf("begin: %w", err)
+	}
+	return nil
+}
+
+// regroup answers err to the jobs that have waited for busyTime, and fills their places
+// with what is queued, of which the same is asked.
+func (w *writer) regroup(group []*job, err error) []*job {
+	for {
+		patient := group[:0]
+		for _, j := range group {
+			if w.waits.Load()-j.waits < lockSteps {
+				patient = append(patient, j)
+			} else {
+				j.result <- err
+			}
+		}
+		if group = w.collect(patient); len(group) == len(patient) {
+			return group
+		}
+	}
+}
+
+// run commits one group, whose transaction has begun, and then answers all of its
+// callers.
 func (w *writer) run(group []*job) {
 	results := make([]error, len(group))
 	err := w.commitGroup(group, results)
@@ -154,17 +216,10 @@ func standsAlone(own error) bool {
 	return errors.As(own, &crash) || errors.Is(own, errStoreUnavailable)
 }
 
-// commitGroup runs the jobs in one transaction. A job's own error goes to results;
-// the returned error befell the whole group, of which nothing was written unless it
-// is a *commitError.
+// commitGroup runs the jobs in the transaction that has begun. A job's own error goes
+// to results; the returned error befell the whole group, of which nothing was written
+// unless it is a *commitError.
 func (w *writer) commitGroup(group []*job, results []error) error {
-	if err := w.connect(); err != nil {
-		return err
-	}
-	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
-		w.discardUnlessBusy(err)
-		return fmt.Errorf("begin: %w", err)
-	}
 	for i, j := range group {
 		own, fatal := w.runJob(j)
 		if fatal != nil {
@@ -225,6 +280,10 @@ func (w *writer) connect() error {
 	}
 	w.conn = conn
 	w.tx = &tx{stmts: newStatements(conn)}
+	if err := w.tx.exec(fmt.Sprintf("PRAGMA busy_timeout = %d", lockStep.Milliseconds())); err != nil {
+		w.discard()
+		return err
+	}
 	return nil
 }
 
@@ -244,14 +303,19 @@ func (w *writer) discardUnlessBusy(err error) {
 	}
 }
 
-// discard closes the connection and its statements for good (a *sql.Conn that is only
-// closed would go back to the pool as it is).
+// discard closes the connection and its statements for good.
 func (w *writer) discard() {
 	if w.conn == nil {
 		return
 	}
 	w.tx.stmts.close()
-	w.conn.Raw(func(any) error { return driver.ErrBadConn })
-	w.conn.Close()
+	closeForGood(w.conn)
 	w.conn, w.tx = nil, nil
+}
+
+// closeForGood ends a connection that, if it were only closed, would go back to the pool
+// as it is.
+func closeForGood(conn *sql.Conn) {
+	conn.Raw(func(any) error { return driver.ErrBadConn })
+	conn.Close()
 }

@@ -1,0 +1,236 @@
+// walls_test.go owns the walls between our own files: who may use which file's
+// declarations. The compiler sees one package; this test sees what each identifier, each
+// method and each field belongs to, and fails when an arrow runs the wrong way.
+
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The layers, from the bottom. pure knows no world, storage no wire, edge no route.
+var (
+	pure = []string{
+		"document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
+		"prefer.go", "retry.go", "serviceurl.go", "status.go",
+	}
+	storage = []string{"checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
+	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
+	wire    = slices.Concat(edges, pure)
+)
+
+// wall is what some files may use of ours beside what is their own: whole files, or
+// single declarations with all that belongs to them ("store.go:checkResult"); of a type,
+// one method alone ("idempotency.go:engine.do").
+type wall struct {
+	files  []string
+	mayUse []string
+}
+
+// walls names every file once.
+var walls = []wall{
+	{pure, pure},
+	{[]string{"panic.go", "pause.go", "transport.go", "version.go", "serve.go"}, nil},
+	{storage, slices.Concat(storage, []string{"panic.go", "pause.go"})},
+
+	{[]string{"http.go", "close.go"}, []string{"http.go", "close.go", "document.go", "panic.go", "problem.go"}},
+	{[]string{"problem.go"}, []string{
+		"http.go", "close.go", "panic.go", "status.go",
+		"statements.go:errStoreUnavailable", "writer.go:commitError", "defects.go:defects", "defects.go:abrupt413", "defects.go:reply.sendAbruptly",
+	}},
+
+	{[]string{"destination.go"}, []string{"serviceurl.go"}},
+	{[]string{"checker.go"}, []string{"destination.go", "retry.go", "serviceurl.go", "transport.go", "store.go:checkResult"}},
+	{[]string{"queue.go"}, slices.Concat(storage, []string{"checker.go", "panic.go"})},
+	{[]string{"credentials.go"}, []string{"problem.go", "store.go:credential", "store.go:role", "store.go:parseRole",
+		"store.go:roleAnyone", "store.go:roleReader", "store.go:roleWriter", "store.go:roleAdmin"}},
+	// The engine knows no resource; a defect is a way to get the engine wrong.
+	{[]string{"idempotency.go", "sweep.go", "defects.go"}, slices.Concat(wire, storage, []string{
+		"idempotency.go", "flight.go", "sweep.go", "defects.go", "pause.go", "credentials.go:caller",
+	})},
+	{[]string{"flight.go"}, []string{"fingerprint.go", "idempotency.go:operation", "store.go:success", "store.go:recordedAnswer"}},
+	{[]string{"policy.go"}, slices.Concat(wire, []string{
+		"idempotency.go", "flight.go", "server.go:server", "server.go:serverConfig", "credentials.go:caller",
+		"statements.go:errNotFound", "store.go:success", "store.go:recordedAnswer", "store.go:credential",
+	})},
+
+	// A resource states the two parts of an operation, and does not know how a key is decided.
+	{[]string{"services.go", "revisions.go", "maintenance.go"}, slices.Concat(wire, []string{
+		"services.go", "revisions.go", "server.go", "credentials.go", "checker.go", "queue.go:revisionQueue.accept", "destination.go", "pause.go",
+		"store.go", "dbfile.go:store", "writer.go:tx", "idempotency.go:operation", "idempotency.go:engine.do", "defects.go:report500",
+	})},
+	{[]string{"server.go"}, slices.Concat(wire, []string{
+		"services.go", "revisions.go", "maintenance.go", "policy.go", "credentials.go", "store.go", "dbfile.go:store", "writer.go:tx",
+		"writer.go:writer.write", "statements.go:errNotFound", "idempotency.go:engine", "idempotency.go:workContext",
+		"checker.go:checker", "queue.go:revisionQueue", "destination.go:destinations", "defects.go:defects",
+	})},
+	{[]string{"revisor.go"}, []string{
+		"checker.go", "queue.go", "destination.go", "idempotency.go", "sweep.go", "server.go", "dbfile.go:store", "store.go", "writer.go",
+		"defects.go:defects", "defects.go:volatileKeys",
+	}},
+
+	// The bench and the tools speak HTTP like any stranger.
+	{[]string{"lab.go", "script.go"}, wire},
+	{[]string{"attempt.go"}, slices.Concat(pure, []string{"transport.go", "problem.go:problemBase"})},
+	{[]string{"gateway.go", "upload.go"}, slices.Concat(wire, []string{"gateway.go", "upload.go", "attempt.go", "transport.go"})},
+	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
+	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
+	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
+
+	// The process: it puts together, and knows nobody's insides.
+	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "services.go:defaultLimitMS"})},
+	{[]string{"cli.go"}, []string{
+		"commands.go", "main.go:process", "revisor.go:revisorSettings", "demo.go", "version.go", "defects.go",
+		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
+		"faults.go:loseFirst", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
+		"idempotency.go:workTime", "register.go:registerAttempts",
+	}},
+	{[]string{"commands.go"}, slices.Concat(storage, []string{
+		"cli.go:usageError", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "script.go", "backoff.go",
+		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
+	})},
+	{[]string{"main.go"}, []string{
+		"cli.go", "demo.go", "serve.go", "pause.go", "revisor.go", "lab.go", "gateway.go", "dbfile.go",
+		"credentials.go:practiceCredentials", "destination.go:parseAllowed", "destination.go:systemResolve", "defects.go:defects",
+	}},
+}
+
+// use is one identifier of ours where it is used: in from, declared in to as name.
+type use struct {
+	at       token.Position
+	from, to string
+	name     string // a field's is its type's; a method's is "type.method"
+}
+
+// allowed tells whether the wall lets this use through.
+func (w wall) allowed(u use) bool {
+	return slices.ContainsFunc(w.mayUse, func(entry string) bool { return entry == u.to || u.matches(entry) })
+}
+
+// matches tells whether this is a use of what a single declaration's entry names.
+func (u use) matches(entry string) bool {
+	file, name, single := strings.Cut(entry, ":")
+	return single && file == u.to && (name == u.name || strings.HasPrefix(u.name, name+"."))
+}
+
+// strangers are empty packages in place of those that we import: what is ours can be told
+// without reading them.
+type strangers map[string]*types.Package
+
+func (s strangers) Import(name string) (*types.Package, error) {
+	if s[name] == nil {
+		s[name] = types.NewPackage(name, path.Base(name))
+		s[name].MarkComplete()
+	}
+	return s[name], nil
+}
+
+// usesOf finds every use, in a product file, of what another one declares.
+func usesOf(files []sourceFile) []use {
+	var trees []*ast.File
+	for _, f := range files {
+		if !f.test {
+			trees = append(trees, f.tree)
+		}
+	}
+	set := files[0].set
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	checker := types.Config{Importer: strangers{}, Error: func(error) {}} // strangers have nothing of what is asked of them
+	ours, _ := checker.Check("revisor", set, trees, info)
+	owners := fieldOwners(ours)
+	var uses []use
+	for id, object := range info.Uses {
+		if object.Pkg() != ours {
+			continue
+		}
+		name, found := nameOf(object, owners)
+		at, to := set.Position(id.Pos()), set.Position(object.Pos()).Filename
+		if found && at.Filename != to {
+			uses = append(uses, use{at, at.Filename, to, name})
+		}
+	}
+	return uses
+}
+
+// fieldOwners tells for each field of a declared struct the type's name.
+func fieldOwners(ours *types.Package) map[types.Object]string {
+	owners := map[types.Object]string{}
+	for _, name := range ours.Scope().Names() {
+		if structure, ok := ours.Scope().Lookup(name).Type().Underlying().(*types.Struct); ok {
+			for field := range structure.Fields() {
+				owners[field] = name
+			}
+		}
+	}
+	return owners
+}
+
+// nameOf names what stands at the top level, a method or a field; nothing else is found.
+func nameOf(object types.Object, owners map[types.Object]string) (name string, found bool) {
+	switch o := object.(type) {
+	case *types.Var:
+		if o.IsField() {
+			return owners[o.Origin()], true
+		}
+	case *types.Func:
+		if receiver := o.Signature().Recv(); receiver != nil {
+			typ := receiver.Type()
+			if pointer, ok := typ.(*types.Pointer); ok {
+				typ = pointer.Elem()
+			}
+			if named, ok := typ.(*types.Named); ok {
+				return named.Obj().Name() + "." + o.Name(), true
+			}
+			return o.Name(), true
+		}
+	}
+	return object.Name(), object.Parent() == object.Pkg().Scope()
+}
+
+// TestWalls: no file uses what its wall keeps from it, and no permission outlives its
+// need.
+func TestWalls(t *testing.T) {
+	t.Parallel()
+	files := parseSources(t)
+	behind := map[string]wall{}
+	for _, w := range walls {
+		for _, name := range w.files {
+			if _, twice := behind[name]; twice {
+				t.Errorf("%s stands behind two walls", name)
+			}
+			behind[name] = w
+		}
+	}
+	for _, f := range files {
+		if _, ok := behind[f.name]; !ok && !f.test {
+			t.Errorf("%s stands behind no wall: say what it may use", f.name)
+		}
+	}
+	uses := usesOf(files)
+	told := map[string]bool{}
+	for _, u := range uses {
+		w, walled := behind[u.from]
+		wrong := fmt.Sprintf("%s uses %s of %s", u.from, u.name, u.to)
+		if walled && !w.allowed(u) && !told[wrong] {
+			told[wrong] = true
+			t.Errorf("%s: %s", u.at, wrong)
+		}
+	}
+	for _, w := range walls {
+		for _, entry := range w.mayUse {
+			needed := slices.ContainsFunc(uses, func(u use) bool {
+				return slices.Contains(w.files, u.from) && u.matches(entry)
+			})
+			if strings.Contains(entry, ":") && !needed {
+				t.Errorf("%v may use %s and none does", w.files, entry)
+			}
+		}
+	}
+}
