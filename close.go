@@ -18,8 +18,8 @@ const (
 	// lingerTime is how long a staged close reads on after its half-close
 	// (RFC 9112 section 9.6), at most.
 	lingerTime = 2 * time.Second
-	// smallBody is what net/http itself reads and discards of an unread body before
-	// it answers; a declared length above it needs the staged close.
+	// smallBody is what is read and discarded of an unread body before the answer, as
+	// net/http does; a declared length above it needs the staged close.
 	smallBody = 256 << 10
 )
 
@@ -35,8 +35,8 @@ func watchBody(r *http.Request) *watchedBody {
 	return &watchedBody{ReadCloser: r.Body, ended: r.Body == http.NoBody, small: isSmall(r)}
 }
 
-// isSmall tells whether net/http swallows what nobody read of this request's body. A
-// client that waits for "100 Continue" (RFC 9110 section 10.1.1) has sent nothing yet,
+// isSmall tells whether what nobody read of this request's body is swallowed. A client
+// that waits for "100 Continue" (RFC 9110 section 10.1.1) has sent nothing yet,
 // and would be waited for in vain.
 func isSmall(r *http.Request) bool {
 	return r.ContentLength >= 0 && r.ContentLength <= smallBody && r.Header.Get("Expect") == ""
@@ -50,10 +50,20 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *watchedBody) unread() bool { return !b.ended && !b.small }
+func (b *watchedBody) unread() bool { return !b.ended }
 
-// unreadBody tells whether more of the body may still be on its way than net/http
-// would swallow by itself before it answers.
+// swallowSmall reads what nobody read of a small body, so that its connection can serve
+// on. net/http would do it too, but wait for it as long as a whole exchange may take.
+func swallowSmall(w http.ResponseWriter, r *http.Request) {
+	body, watched := r.Body.(*watchedBody)
+	if !watched || body.ended || !body.small {
+		return
+	}
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	io.Copy(io.Discard, body)
+}
+
+// unreadBody tells whether more of the body may still be on its way.
 func unreadBody(r *http.Request) bool {
 	body, watched := r.Body.(interface{ unread() bool })
 	return watched && body.unread()

@@ -24,6 +24,8 @@ const (
 	applicationID = 0x52565352
 	// schemaVersion is the user_version of the files that this program writes.
 	schemaVersion = 1
+	// incrementalVacuum is the value of auto_vacuum by which the sweep can give pages back.
+	incrementalVacuum = 2
 	// busyTime is how long a write waits for another process's lock. Shorter than a
 	// client's patience for one attempt (2 s), so that it hears the truth in time.
 	busyTime = 1500 * time.Millisecond
@@ -56,7 +58,11 @@ func openStore(path string, newTag func() string) (*store, error) {
 	if err := inspect(path); err != nil {
 		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
 	}
-	writeDB, err := sql.Open("sqlite", dsn(path, "_txlock=immediate&_auto_vacuum=incremental&_journal_mode=wal&_pragma=wal_autocheckpoint(0)"))
+	params := "_txlock=immediate&_journal_mode=wal&_pragma=wal_autocheckpoint(0)"
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 { // it can be set in a new file only
+		params += "&_auto_vacuum=incremental"
+	}
+	writeDB, err := sql.Open("sqlite", dsn(path, params))
 	if err != nil {
 		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
 	}
@@ -188,41 +194,61 @@ func prepareWhenFree(db *sql.DB, newTag func() string) (tag string, err error) {
 	}
 }
 
-// prepareFile makes the schema where there is none and returns the file's tag.
+// prepareFile makes the schema where there is none and returns the file's tag. A file
+// that is ready is only read: no lock of another process is in the way.
 func prepareFile(db *sql.DB, newTag func() string) (tag string, err error) {
 	ctx := context.Background()
+	tag, ready, err := readTag(ctx, db)
+	if ready || err != nil {
+		return tag, err
+	}
 	t, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return "", fmt.Errorf("begin: %w", err)
 	}
 	defer t.Rollback()
-	var marks fileMarks
-	var vacuum int64
-	err = t.QueryRowContext(ctx, `SELECT application_id, user_version, EXISTS (SELECT 1 FROM sqlite_schema), auto_vacuum
-		FROM pragma_application_id, pragma_user_version, pragma_auto_vacuum`).Scan(&marks.id, &marks.version, &marks.tables, &vacuum)
-	if err != nil {
-		return "", fmt.Errorf("read versions: %w", err)
+	tag, ready, err = readTag(ctx, t) // another process may have been faster
+	if ready || err != nil {
+		return tag, err
 	}
-	if err := marks.refusal(); err != nil { // another process was faster than our inspection
+	_, err = t.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion))
+	if err != nil {
+		return "", fmt.Errorf("make schema: %w", err)
+	}
+	_, err = t.ExecContext(ctx, `INSERT INTO settings (name, value) VALUES ('tag', ?), ('maintenance', '0')`, newTag())
+	if err != nil {
+		return "", fmt.Errorf("make settings: %w", err)
+	}
+	if tag, _, err = readTag(ctx, t); err != nil {
 		return "", err
 	}
-	if marks.version == 0 {
-		_, err := t.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion))
-		if err != nil {
-			return "", fmt.Errorf("make schema: %w", err)
-		}
-		_, err = t.ExecContext(ctx, `INSERT INTO settings (name, value) VALUES ('tag', ?), ('maintenance', '0')`, newTag())
-		if err != nil {
-			return "", fmt.Errorf("make settings: %w", err)
-		}
-	}
-	if vacuum != 2 { // else the file would never shrink, and nobody would know
-		return "", errors.New("no se creó con auto_vacuum = INCREMENTAL")
-	}
-	if err := t.QueryRowContext(ctx, `SELECT value FROM settings WHERE name = 'tag'`).Scan(&tag); err != nil {
-		return "", fmt.Errorf("read tag: %w", err)
-	}
 	return tag, t.Commit()
+}
+
+// rowQueryer is a pool or a transaction.
+type rowQueryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// readTag refuses a file that is not for us, and reads the tag of one that is ready.
+func readTag(ctx context.Context, q rowQueryer) (tag string, ready bool, err error) {
+	var marks fileMarks
+	var vacuum int64
+	err = q.QueryRowContext(ctx, `SELECT application_id, user_version, EXISTS (SELECT 1 FROM sqlite_schema), auto_vacuum
+		FROM pragma_application_id, pragma_user_version, pragma_auto_vacuum`).Scan(&marks.id, &marks.version, &marks.tables, &vacuum)
+	if err != nil {
+		return "", false, fmt.Errorf("read versions: %w", err)
+	}
+	if err := marks.refusal(); err != nil || marks.version == 0 {
+		return "", false, err
+	}
+	if vacuum != incrementalVacuum { // else the file would never shrink, and nobody would know
+		return "", false, errors.New("no se creó con auto_vacuum = INCREMENTAL")
+	}
+	if err := q.QueryRowContext(ctx, `SELECT value FROM settings WHERE name = 'tag'`).Scan(&tag); err != nil {
+		return "", false, fmt.Errorf("read tag: %w", err)
+	}
+	return tag, true, nil
 }
 
 // checkIntegrity reads the whole file and tells whether SQLite finds it sound. A file

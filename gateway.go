@@ -115,7 +115,11 @@ func (g *gateway) meetsFault(r *http.Request, body *clientBody) (bool, error) {
 	if !g.simulate || r.Header.Get(simulateHeader) != loseFirst {
 		return false, nil
 	}
-	if key := strings.Join(r.Header.Values(keyHeader), ", "); key != "" {
+	if lines := r.Header.Values(keyHeader); len(lines) > 0 {
+		key, err := parseIdempotencyKey(lines) // k1 and "k1" are one key
+		if err != nil {
+			key = strings.Join(lines, "\n") // malformed, but the same again
+		}
 		return g.seen.first(identifyKey(key)), nil
 	}
 	begin, err := body.peek(identityBody)

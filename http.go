@@ -92,13 +92,10 @@ func encodeJSON(v any) ([]byte, error) {
 // send writes the reply. When the client may still be sending a body that nobody
 // will read, it is the connection's last.
 func (rep reply) send(w http.ResponseWriter, r *http.Request) {
+	swallowSmall(w, r)
 	if unreadBody(r) {
 		rep.sendLast(w, r)
 		return
-	}
-	if body, watched := r.Body.(*watchedBody); watched && !body.ended {
-		// net/http waits for the rest of a small body before it lets the answer out.
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	}
 	rep.setHeader(w)
 	w.WriteHeader(rep.status)

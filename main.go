@@ -17,7 +17,8 @@
 //	status.go         the registry of status phrases
 //	revisor.go        role revisor: its pieces put together, and what works behind it
 //	server.go         its routes and the order of the questions
-//	services.go       services
+//	services.go       services; servicedata.go, what may be said of one; v1.go, their
+//	                  old form
 //	revisions.go      revisions, live check, report
 //	credentials.go    who may ask
 //	maintenance.go    the switch that closes the API
@@ -189,8 +190,8 @@ func gatewayFor(o serveOptions, listeners map[string]net.Listener, log *slog.Log
 	return newGateway(gatewayConfig{target: target, simulate: o.simulate, log: log})
 }
 
-// startRevisor opens the database and starts the role on it. release,
-// to be called after the role was drained, gives the file back.
+// startRevisor opens the database and starts the role on it. release, to be called after
+// the role was drained, gives the file back.
 func (p *process) startRevisor(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) (role *revisorRole, release func(), err error) {
 	path, removeFile, err := databasePath(o.database)
 	if err != nil {

@@ -29,12 +29,15 @@ func guard(do func() error) (err error) {
 	return do()
 }
 
-// logFailure logs an error that nobody foresaw, with the stack when it was a panic.
+// logFailure logs an error that nobody foresaw, with the stack of its panic, or of where
+// it came to light.
 func logFailure(log *slog.Logger, message string, err error, attrs ...any) {
 	attrs = append(attrs, "error", err)
+	stack := debug.Stack() // of where it was noticed, when nothing better is known
 	var crash *panicError
 	if errors.As(err, &crash) {
-		attrs = append(attrs, "stack", string(crash.stack))
+		stack = crash.stack
 	}
+	attrs = append(attrs, "stack", string(stack))
 	log.Error(message, attrs...)
 }

@@ -1,33 +1,14 @@
-// services.go owns the services: their representations, what a client may send, and
-// their handlers. It must not know SQL text, nor the protocol of keys.
+// services.go owns the services: their representation and their handlers. It must not
+// know SQL text, nor the protocol of keys.
 
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/julienschmidt/httprouter"
-)
-
-const (
-	maxNameLength  = 40 // Unicode code points
-	defaultLimitMS = 2000
-	minLimitMS     = 100
-	maxLimitMS     = 10000
-)
-
-// What a 200 of version 1 announces: it is deprecated since 1 July 2026 (RFC 9745) and
-// ends on 31 January 2027 (RFC 8594).
-const (
-	v1Deprecation = "@1782864000"
-	v1Sunset      = "Sun, 31 Jan 2027 00:00:00 GMT"
-	v1Link        = `<https://revisor.example/docs/migrar-de-v1>; rel="deprecation"; type="text/html"`
 )
 
 // serviceJSON is a service on the wire.
@@ -38,15 +19,7 @@ type serviceJSON struct {
 	LimitMS int64  `json:"limite_ms"`
 }
 
-// serviceV1JSON is a service in version 1: its limit is in seconds.
-type serviceV1JSON struct {
-	ID      int64   `json:"id"`
-	Name    string  `json:"nombre"`
-	Address string  `json:"direccion"`
-	Limit   float64 `json:"limite"`
-}
-
-// listJSON is the list in either version.
+// listJSON is the list, in whatever form its services have.
 type listJSON[T any] struct {
 	Services []T `json:"servicios"`
 }
@@ -55,103 +28,9 @@ func wireService(svc service) serviceJSON {
 	return serviceJSON{svc.id, svc.name, svc.url, svc.limitMS}
 }
 
-func wireServiceV1(svc service) serviceV1JSON {
-	return serviceV1JSON{svc.id, svc.name, svc.url, float64(svc.limitMS) / 1000}
-}
-
 func (s *server) etagOf(svc service) string { return buildETag(svc.id, svc.version, s.store.tag) }
 
 func servicePath(id int64) string { return fmt.Sprintf("/servicios/%d", id) }
-
-// serviceData is what a client may say of a service.
-type serviceData struct {
-	name    string
-	url     string
-	target  serviceURL
-	limitMS int64
-}
-
-// readServiceData reads and judges the members of a service, except its destination.
-// Unknown members are ignored.
-func readServiceData(doc document) (serviceData, error) {
-	var data serviceData
-	var faults []fault
-	note := func(member, detail string) {
-		if detail != "" {
-			faults = append(faults, fault{detail, "#/" + member})
-		}
-	}
-	var detail string
-	data.name, detail = readName(doc)
-	note("nombre", detail)
-	data.url, data.target, detail = readURL(doc)
-	note("url", detail)
-	data.limitMS, detail = readLimit(doc)
-	note("limite_ms", detail)
-	if faults != nil {
-		return serviceData{}, invalidData(faults)
-	}
-	return data, nil
-}
-
-func readName(doc document) (name, fault string) {
-	value, ok := doc.member("nombre")
-	if !ok {
-		return "", "falta"
-	}
-	name, ok = value.text()
-	switch length := utf8.RuneCountInString(name); {
-	case !ok:
-		return "", "tiene que ser un texto"
-	case strings.IndexFunc(name, notSpace) < 0:
-		return "", "no puede estar vacío ni tener solo espacios"
-	case length > maxNameLength:
-		return "", fmt.Sprintf("tiene %d caracteres y caben %d", length, maxNameLength)
-	}
-	return name, ""
-}
-
-func notSpace(r rune) bool { return !unicode.IsSpace(r) }
-
-func readURL(doc document) (raw string, target serviceURL, fault string) {
-	value, ok := doc.member("url")
-	if !ok {
-		return "", serviceURL{}, "falta"
-	}
-	if raw, ok = value.text(); !ok {
-		return "", serviceURL{}, "tiene que ser un texto"
-	}
-	target, err := parseServiceURL(raw)
-	if err != nil {
-		return "", serviceURL{}, err.Error()
-	}
-	return raw, target, ""
-}
-
-func readLimit(doc document) (limitMS int64, fault string) {
-	value, ok := doc.member("limite_ms")
-	if !ok {
-		return defaultLimitMS, ""
-	}
-	limitMS, ok = value.integer()
-	if !ok || limitMS < minLimitMS || limitMS > maxLimitMS {
-		return 0, fmt.Sprintf("tiene que ser un número entero de %d a %d", minLimitMS, maxLimitMS)
-	}
-	return limitMS, ""
-}
-
-// judge asks whether the destination is allowed.
-func (s *server) judge(ctx context.Context, target serviceURL) error {
-	_, err := s.destinations.judge(ctx, target)
-	var forbidden *forbiddenDestination
-	switch {
-	case errors.As(err, &forbidden):
-		return newProblem("destino-prohibido", "%v", forbidden)
-	case errors.Is(err, errUnresolved):
-		return newProblem("destino-prohibido", "el nombre del destino no se puede resolver")
-	}
-	return err
-}
 
 // nameTaken is the 409 of the name rule; it tells who holds the name.
 func nameTaken(t *tx, team, name string) error {
@@ -229,15 +108,7 @@ func (s *server) getServices(w http.ResponseWriter, r *http.Request, _ httproute
 	return sendJSON(w, r, list)
 }
 
-// getServicesV1 lists them in the form of version 1.
-func (s *server) getServicesV1(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
-	list, err := listServices(s, r, wireServiceV1)
-	if err != nil {
-		return err
-	}
-	return sendV1(w, r, list)
-}
-
+// listServices finds the living services of the caller's team, in a form.
 func listServices[T any](s *server, r *http.Request, wire func(service) T) (listJSON[T], error) {
 	services, err := s.store.livingServices(caller(r).team)
 	if err != nil {
@@ -260,16 +131,6 @@ func (s *server) sendService(w http.ResponseWriter, r *http.Request, svc service
 	return nil
 }
 
-// sendV1 answers 200 with v, and announces the end of version 1.
-func sendV1(w http.ResponseWriter, r *http.Request, v any) error {
-	rep, err := jsonReply(http.StatusOK, v)
-	if err != nil {
-		return err
-	}
-	rep.with("Deprecation", v1Deprecation).with("Sunset", v1Sunset).with("Link", v1Link).send(w, r)
-	return nil
-}
-
 // getService answers one service, or 304 when the client has it already.
 func (s *server) getService(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
 	svc, err := s.serviceOf(r, ps)
@@ -282,14 +143,6 @@ func (s *server) getService(w http.ResponseWriter, r *http.Request, ps httproute
 		return nil
 	}
 	return s.sendService(w, r, svc)
-}
-
-func (s *server) getServiceV1(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
-	svc, err := s.serviceOf(r, ps)
-	if err != nil {
-		return err
-	}
-	return sendV1(w, r, wireServiceV1(svc))
 }
 
 // putService replaces a service whole, if the client knows its present version.

@@ -68,10 +68,6 @@ func (b *bubble) serve() (dial func() (client net.Conn, closed <-chan struct{}))
 	}
 }
 
-// netHTTPLinger is how long net/http waits with closing a connection of which it has not
-// read everything.
-const netHTTPLinger = 500 * time.Millisecond
-
 // keyedHead is the header section of the request that bubble.register makes, but for
 // what tells where its body ends.
 const keyedHead = "POST /servicios HTTP/1.1\r\nHost: revisor\r\nAuthorization: Bearer escritura-a\r\n" +
@@ -103,7 +99,7 @@ func TestByteASecond(t *testing.T) {
 		{"chunk that does not end", keyedHead + "Transfer-Encoding: chunked\r\n\r\n400\r\n{", " ", "400 cuerpo-ilegible", bodyTime, bodyTime + lingerTime},
 		{"no body after all", keyedHead + "Content-Length: 1000\r\n\r\n", "", "400 cuerpo-ilegible", bodyTime, bodyTime + lingerTime},
 
-		{"short body that nobody reads", unknown + "Content-Length: 1000\r\n\r\n", "x", "401 credencial-invalida", bodyTime, bodyTime + netHTTPLinger},
+		{"short body that nobody reads", unknown + "Content-Length: 1000\r\n\r\n", "x", "401 credencial-invalida", bodyTime, bodyTime + lingerTime},
 		{"long body that nobody reads", unknown + "Content-Length: 1000000\r\n\r\n", "x", "401 credencial-invalida", 0, lingerTime},
 		{"chunks that nobody reads", unknown + "Transfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n", "401 credencial-invalida", 0, lingerTime},
 	}

@@ -373,7 +373,7 @@ func TestTortureFindsDefects(t *testing.T) {
 				t.Parallel()
 				begun := time.Now()
 				r := newTorture(t, seed, "--save-delay", "3ms", "--break", string(broken))
-				kills, e, found := r.run(func(kills int) bool { return kills >= 20 })
+				kills, e, found := r.run(func(kills int) bool { return kills >= 30 })
 				r.report(kills, e)
 				t.Logf("found %v in %v", countKinds(found), time.Since(begun))
 				i := slices.IndexFunc(found, func(f finding) bool { return f.kind == doubleEffect })

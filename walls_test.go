@@ -62,12 +62,12 @@ var walls = []wall{
 	})},
 
 	// A resource states the two parts of an operation, and does not know how a key is decided.
-	{[]string{"services.go", "revisions.go", "maintenance.go"}, slices.Concat(wire, []string{
-		"services.go", "revisions.go", "server.go", "credentials.go", "checker.go", "queue.go:revisionQueue.accept", "destination.go", "pause.go",
+	{[]string{"services.go", "servicedata.go", "v1.go", "revisions.go", "maintenance.go"}, slices.Concat(wire, []string{
+		"services.go", "servicedata.go", "revisions.go", "server.go", "credentials.go", "checker.go", "queue.go:revisionQueue.accept", "destination.go", "pause.go",
 		"store.go", "dbfile.go:store", "writer.go:tx", "idempotency.go:operation", "idempotency.go:engine.do", "defects.go:report500",
 	})},
 	{[]string{"server.go"}, slices.Concat(wire, []string{
-		"services.go", "revisions.go", "maintenance.go", "policy.go", "credentials.go", "store.go", "dbfile.go:store", "writer.go:tx",
+		"services.go", "v1.go", "revisions.go", "maintenance.go", "policy.go", "credentials.go", "store.go", "dbfile.go:store", "writer.go:tx",
 		"writer.go:writer.write", "statements.go:errNotFound", "idempotency.go:engine", "idempotency.go:workContext",
 		"checker.go:checker", "queue.go:revisionQueue", "destination.go:destinations", "defects.go:defects",
 	})},
@@ -85,7 +85,7 @@ var walls = []wall{
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
 
 	// The process: it puts together, and knows nobody's insides.
-	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "services.go:defaultLimitMS"})},
+	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
 	{[]string{"cli.go"}, []string{
 		"commands.go", "main.go:process", "revisor.go:revisorSettings", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",

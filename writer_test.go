@@ -293,3 +293,35 @@ func TestWriteWaitsForItsOutcome(t *testing.T) {
 		t.Errorf("services = %v, want one", got)
 	}
 }
+
+// TestPatienceIsEachJobsOwn: while another process holds the lock a job waits for
+// busyTime since it came, and not until its group's turn has come and gone.
+func TestPatienceIsEachJobsOwn(t *testing.T) {
+	t.Parallel()
+	s, path := testStore(t)
+	unlock := lockedBy("BEGIN IMMEDIATE")(&bench{t: t}, path)
+	// Far more than one group: all of them are refused in the same step.
+	var early []<-chan error
+	for range maxQueued {
+		early = append(early, queued(t, s, context.Background(), func(*tx) error { return nil }))
+	}
+	eventually(t, "half of their time has passed", func() bool { return s.waits.Load() >= lockSteps/2 })
+	late := queued(t, s, context.Background(), func(*tx) error { return nil })
+	for i, result := range early {
+		if err := <-result; !errors.Is(err, errStoreUnavailable) {
+			t.Fatalf("job %d = %v, want %v", i, err, errStoreUnavailable)
+		}
+	}
+	if got := s.waits.Load(); got > lockSteps+1 {
+		t.Errorf("the last early job was refused after %d steps, want at most %d", got, lockSteps+1)
+	}
+	select {
+	case err := <-late:
+		t.Errorf("the late job = %v, want that it still waits", err)
+	default:
+	}
+	unlock()
+	if err := <-late; err != nil {
+		t.Errorf("the late job = %v, want nil: the lock ended in time", err)
+	}
+}

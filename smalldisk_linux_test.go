@@ -1,0 +1,342 @@
+// smalldisk_linux_test.go gives processes a disk of their own that is small enough to
+// fill, in a mount namespace that goes away with the test. What a process that may not
+// write meets, on a full disk or with files made read-only, is here too.
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// smallDisk mounts a file system of so many bytes at the directory it returns, seen by
+// this test and the processes that it starts, and by nobody else.
+func smallDisk(t *testing.T, size int) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	// The thread is never given back: it ends, and its namespace with it, when the test does.
+	runtime.LockOSThread()
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		t.Skipf("no mount namespace of the test's own (%v): the full disk was not tried; it takes root", err)
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Skipf("mounts cannot be made private: %v", err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		t.Skipf("no tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir
+}
+
+// fill writes a file until the disk is full, but for room bytes, and returns what gives
+// the space back.
+func fill(t *testing.T, dir string, room int64) (empty func()) {
+	t.Helper()
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(dir, &disk); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "filler")
+	if err := os.WriteFile(name, make([]byte, max(int64(disk.Bavail)*disk.Bsize-room, 0)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// longService is a registration that takes some pages on file.
+func longService(name string) string {
+	return `{"nombre":"` + name + `","url":"http://127.0.0.1:9/` + strings.Repeat("x", 12000) + `"}`
+}
+
+// TestDiskFillsUnderTheLog: somebody reads for a long time, so that the log cannot begin
+// anew and grows until the disk is full. What was answered until then stands; when there
+// is room again the same process goes on.
+func TestDiskFillsUnderTheLog(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, 4<<20)
+	db := filepath.Join(disk, "revisor.db")
+	c := demo(t, "--db", db)
+	endReading := readingFrom(t, db)
+	empty := fill(t, disk, 2<<20)
+	post := func(c *child, i int) response {
+		return c.call("POST", "/servicios", "escritura-a", longService(fmt.Sprint("s", i)), fmt.Sprint("Idempotency-Key: k", i))
+	}
+	var done []response
+	for {
+		got := post(c, len(done))
+		if got.status != 201 {
+			c.expectUnavailable("POST on a disk that filled up", got)
+			break
+		}
+		c.expectFirst(got, 201)
+		done = append(done, got)
+	}
+	if len(done) < 20 {
+		t.Fatalf("the disk was full after %d services: the test is not what it says", len(done))
+	}
+	for range 3 {
+		c.expectUnavailable("keyed POST on a full disk", post(c, len(done)))
+		c.expectUnavailable("POST on a full disk", c.call("POST", "/servicios", "escritura-a", longService("sin llave")))
+	}
+	for _, i := range []int{0, len(done) - 1} { // too long to be kept in memory
+		c.expectReplay(post(c, i), done[i])
+	}
+	if got := strings.Count(c.call("GET", "/servicios", "admin", "").body, `"id":`); got != len(practiceServices)+len(done) {
+		t.Errorf("%d services, want %d", got, len(practiceServices)+len(done))
+	}
+	endReading()
+	empty()
+	last := post(c, len(done))
+	c.expectFirst(last, 201)
+	done = append(done, last)
+	eventually(t, "the log is moved into the file", func() bool {
+		info, err := os.Stat(db)
+		return err == nil && info.Size() > int64(len(done))*12000
+	})
+	c.kill()
+	next := demo(t, "--db", db)
+	for i, first := range done {
+		next.expectReplay(post(next, i), first)
+	}
+	t.Logf("%d services until the disk was full", len(done)-1)
+}
+
+// readingFrom holds a view of the database as it is now.
+func readingFrom(t *testing.T, path string) (end func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", dsn(path, "mode=rw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{"BEGIN DEFERRED", "SELECT COUNT(*) FROM services"} {
+		if _, err := conn.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		_, err := conn.ExecContext(context.Background(), "ROLLBACK")
+		if err := errors.Join(err, conn.Close(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStartOnAFullDisk: it is said in one line, in words that do not blame the file, and
+// nothing is lost.
+func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, 1<<20)
+	db := filepath.Join(disk, "revisor.db")
+	c := demo(t, "--db", db)
+	first := c.call("POST", "/servicios", "escritura-a", anyService("avisos"), "Idempotency-Key: k1")
+	c.expectFirst(first, 201)
+	c.stop()
+	content := filesIn(t, disk)["revisor.db"]
+
+	empty := fill(t, disk, 0)
+	for _, name := range []string{"revisor.db", "nuevo.db"} {
+		for range 2 {
+			expectRefusedStart(t, filepath.Join(disk, name))
+		}
+	}
+	if got := filesIn(t, disk)["revisor.db"]; got != content {
+		t.Errorf("the database is %s, want as before, %s", got, content)
+	}
+	empty()
+	for _, name := range []string{"revisor.db", "nuevo.db"} {
+		next := demo(t, "--db", filepath.Join(disk, name))
+		got := next.call("POST", "/servicios", "escritura-a", anyService("avisos"), "Idempotency-Key: k1")
+		if name == "revisor.db" {
+			next.expectReplay(got, first)
+		} else {
+			next.expectFirst(got, 201)
+		}
+		next.stop()
+	}
+}
+
+// expectRefusedStart starts a server that has to end with status 1 and one line which
+// names the database and does not call it damaged.
+func expectRefusedStart(t *testing.T, db string) {
+	t.Helper()
+	c := spawn(t, "--listen", "127.0.0.1:0", "--db", db)
+	code, told := c.finish(), c.stderr.String()
+	if code != 1 || strings.Count(told, "\n") != 1 || !strings.Contains(told, db) || strings.Contains(told, "damaged") {
+		t.Errorf("exit status %d, standard error %q, want 1 and one line about %s", code, told, db)
+	}
+}
+
+// The attributes of a file that make it read-only for everybody, root and whoever has it
+// open included (linux/fs.h).
+const (
+	getFlags  = 0x80086601
+	setFlags  = 0x40086602
+	immutable = 0x10
+)
+
+// makeImmutable makes files read-only and returns what undoes it.
+func makeImmutable(t *testing.T, paths ...string) (undo func()) {
+	t.Helper()
+	set := func(path string, on bool) error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		var flags uint
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), getFlags, uintptr(unsafe.Pointer(&flags))); errno != 0 {
+			return errno
+		}
+		flags &^= immutable
+		if on {
+			flags |= immutable
+		}
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), setFlags, uintptr(unsafe.Pointer(&flags))); errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	undo = func() {
+		for _, path := range paths {
+			if err := set(path, false); err != nil {
+				t.Errorf("make writable: %v", err)
+			}
+		}
+	}
+	t.Cleanup(undo) // else the directory could not be removed
+	for _, path := range paths {
+		if err := set(path, true); err != nil {
+			t.Skipf("files cannot be made read-only under a running server here: %v; it takes root and ext4, xfs or btrfs", err)
+		}
+	}
+	return undo
+}
+
+// demandImmutable skips the test where a file that is open stays writable (tmpfs).
+func demandImmutable(t *testing.T) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "probe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	undo := makeImmutable(t, f.Name())
+	defer undo()
+	if _, err := f.WriteString("x"); err == nil {
+		t.Skip("this file system lets whoever has a read-only file open write to it")
+	}
+}
+
+// TestReadOnlyFile: the database, its log or both become read-only under a running
+// server. Who reads notices nothing. Whether writes fail, or only their way from the log
+// to the file, all is well when the files are writable again.
+func TestReadOnlyFile(t *testing.T) {
+	t.Parallel()
+	demandImmutable(t)
+	tests := []struct {
+		name     string
+		suffixes []string
+		writable bool
+	}{
+		{"database", []string{""}, true}, // the log takes it
+		{"log", []string{"-wal"}, false},
+		{"database and log", []string{"", "-wal"}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			db := filepath.Join(t.TempDir(), "revisor.db")
+			c := demo(t, "--db", db)
+			post := func(c *child, key string) response {
+				return c.call("POST", "/servicios", "escritura-a", longService(key), "Idempotency-Key: "+key)
+			}
+			first := post(c, "k1")
+			c.expectFirst(first, 201)
+			before := c.call("GET", "/servicios", "admin", "").body
+
+			var paths []string
+			for _, suffix := range tt.suffixes {
+				paths = append(paths, db+suffix)
+			}
+			undo := makeImmutable(t, paths...)
+			c.expectReplay(post(c, "k1"), first)
+			made := map[string]response{"k1": first}
+			for _, key := range []string{"k2", "k3", "k4"} {
+				got := post(c, key)
+				if tt.writable {
+					c.expectFirst(got, 201)
+					made[key] = got
+				} else {
+					c.expectUnavailable("POST to a read-only file", got)
+				}
+			}
+			if got := c.call("GET", "/servicios", "admin", "").body; got != before && !tt.writable {
+				t.Errorf("GET /servicios = %s, want %s", got, before)
+			}
+			undo()
+
+			for _, key := range []string{"k2", "k3", "k4", "k5"} {
+				if _, is := made[key]; !is {
+					made[key] = post(c, key)
+					c.expectFirst(made[key], 201)
+				}
+			}
+			eventually(t, "the log is moved into the file", func() bool {
+				info, err := os.Stat(db)
+				return err == nil && info.Size() > int64(len(made))*12000
+			})
+			c.kill()
+			next := demo(t, "--db", db)
+			for key, first := range made {
+				next.expectReplay(post(next, key), first)
+			}
+		})
+	}
+}
+
+// TestStartOnAReadOnlyDisk: it is said in one line, and nothing is touched.
+func TestStartOnAReadOnlyDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, 1<<20)
+	db := filepath.Join(disk, "revisor.db")
+	oursAt(t, db)
+	before := filesIn(t, disk)
+	remount := func(flags uintptr) {
+		if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(syscall.MS_RDONLY)
+	expectRefusedStart(t, db)
+	expectRefusedStart(t, filepath.Join(disk, "nuevo.db"))
+	if got := filesIn(t, disk); len(got) != 1 || got["revisor.db"] != before["revisor.db"] {
+		t.Errorf("files = %v, want %v", got, before)
+	}
+	remount(0)
+	c := demo(t, "--db", db)
+	if got := strings.Count(c.call("GET", "/servicios", "lectura-a", "").body, `"id":`); got != 40 {
+		t.Errorf("%d services, want 40", got)
+	}
+}
