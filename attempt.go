@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,6 +151,7 @@ func whyNoAnswer(err error) string {
 		errno   syscall.Errno
 		unknown *net.DNSError
 		timeout net.Error
+		cert    *tls.CertificateVerificationError
 	)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -160,12 +162,14 @@ func whyNoAnswer(err error) string {
 		return "el nombre no se encuentra: " + printable([]byte(unknown.Name), shownBody)
 	case errors.As(err, &errno):
 		return errnoLine(errno)
+	case errors.As(err, &cert):
+		return "el certificado no vale"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 		return "la conexión se cortó"
 	case errors.Is(err, errAnswerTooLong):
 		return "la respuesta es demasiado larga"
 	}
-	return "la conversación falló (" + printable([]byte(err.Error()), shownBody) + ")"
+	return "lo que llegó no se entiende como HTTP"
 }
 
 // errnoLine names an error of the system as its manuals do, with its meaning.

@@ -114,7 +114,7 @@ func TestWhyNoAnswer(t *testing.T) {
 		{"interrupted", context.Canceled, "interrumpido"},
 		{"no such name", &net.DNSError{Name: "no\x1b[2J.existe", Err: "no such host", IsNotFound: true}, `el nombre no se encuentra: no\x1b[2J.existe`},
 		{"too long", errAnswerTooLong, "la respuesta es demasiado larga"},
-		{"anything else, harmless", errors.New("malformed \x1b[31m"), `la conversación falló (malformed \x1b[31m)`},
+		{"anything else, harmless", errors.New("malformed \x1b[31m"), `lo que llegó no se entiende como HTTP`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -154,6 +154,11 @@ func (c *serveCommand) roles() ([]roleAddress, error) {
 			return nil, fmt.Errorf("--as: %q is none of revisor, lab, gateway", name)
 		}
 	}
+	for _, ra := range all {
+		if err := validateListen(ra.address); err != nil {
+			return nil, fmt.Errorf("address of %s: %w", ra.role, err)
+		}
+	}
 	running := slices.DeleteFunc(slices.Clone(all), func(ra roleAddress) bool { return !slices.Contains(asked, ra.role) })
 	switch {
 	case c.Demo && len(c.As) > 0 && len(running) < len(all):
@@ -162,6 +167,26 @@ func (c *serveCommand) roles() ([]roleAddress, error) {
 		return all, nil
 	}
 	return running, nil
+}
+
+// validateListen tells whether a server can be told to listen there. An empty address
+// would mean every network of the machine; that takes at least a port that was meant.
+func validateListen(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port", address)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q has no port from 0 to 65535", address)
+	}
+	return nil
+}
+
+// isLoopback tells whether only this machine can reach what listens on an address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // target is where the gateway forwards to; nil when that is the revisor of this process.
@@ -185,8 +210,7 @@ func demandLoopback(broken defects, roles []roleAddress) error {
 		return nil
 	}
 	for _, ra := range roles {
-		host, _, err := net.SplitHostPort(ra.address)
-		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if !isLoopback(ra.address) {
 			return fmt.Errorf("--break: only on loopback, and %s would listen on %s", ra.role, ra.address)
 		}
 	}

@@ -89,7 +89,7 @@ var options = []option{
 	{[]string{"register", "n", "u"}, "--attempt-timeout=500ms", "ALTA_LIMITE_MS", "500", func(l commandLine) any { return l.Register.AttemptTimeout }, 2 * time.Second, 500 * time.Millisecond},
 	{[]string{"register", "n", "u"}, "--no-key", "REVISOR_NO_KEY", "true", func(l commandLine) any { return l.Register.NoKey }, false, true},
 	{[]string{"register", "n", "u"}, "--sin-llave", "", "", func(l commandLine) any { return l.Register.NoKey }, false, true},
-	{[]string{"register", "n", "u"}, "--key=k", "REVISOR_KEY", "k", func(l commandLine) any { return l.Register.Key }, "", "k"},
+	{[]string{"register", "n", "u"}, "--key=k", "REVISOR_KEY", "k", func(l commandLine) any { return given(l.Register.Key) }, "", "k"},
 	{[]string{"register", "n", "u"}, "--simulate=", "", "", func(l commandLine) any { return l.Register.Simulate }, "perder-primera", ""},
 	{[]string{"register", "n", "u"}, "--simulate=x", "REVISOR_REGISTER_SIMULATE", "x", func(l commandLine) any { return l.Register.Simulate }, "perder-primera", "x"},
 	{[]string{"register", "n", "u"}, "--break=key-per-attempt", "REVISOR_REGISTER_BREAK", "key-per-attempt", func(l commandLine) any { return strings.Join(l.Register.Break, ",") }, "", "key-per-attempt"},

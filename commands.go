@@ -26,9 +26,9 @@ type writerFlag struct {
 type registerCommand struct {
 	Name           string        `arg:"" help:"Name of the service."`
 	URL            string        `arg:"" name:"url" help:"Address of the service."`
-	NoKey          bool          `aliases:"sin-llave" variable:"REVISOR_NO_KEY" help:"Send no Idempotency-Key, and see what that means."`
-	Key            string        `placeholder:"KEY" variable:"REVISOR_KEY" help:"Resume an earlier intention with its key (default a new one)."`
-	Simulate       string        `default:"${fault}" variable:"REVISOR_REGISTER_SIMULATE" placeholder:"FAULT" help:"Fault to ask the gateway for, in X-Simular; '' for none (default ${fault})."`
+	NoKey          bool          `aliases:"sin-llave" variable:"REVISOR_NO_KEY" help:"Send no Idempotency-Key, and see what that means (also --sin-llave)."`
+	Key            *string       `placeholder:"KEY" variable:"REVISOR_KEY" help:"Resume an earlier intention with its key (default a new one)."`
+	Simulate       string        `default:"${fault}" variable:"REVISOR_REGISTER_SIMULATE" placeholder:"FAULT" help:"Fault to ask the gateway for, in X-Simular; empty for none (default ${fault})."`
 	Base           string        `default:"http://${gateway_address}" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to register at (default the gateway, http://${gateway_address})."`
 	Attempts       int           `default:"${register_attempts}" variable:"REVISOR_ATTEMPTS" help:"Most requests to send."`
 	AttemptTimeout time.Duration `default:"2s" milliseconds:"ALTA_LIMITE_MS" help:"Time limit of one attempt."`
@@ -46,9 +46,12 @@ func (c *registerCommand) Run(p *process) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	if c.Key != nil && *c.Key == "" { // not "draw one": whoever gave a key means to be protected by it
+		return &usageError{errors.New("--key: the key is empty")}
+	}
 	r := &registration{
 		base: base, name: c.Name, url: c.URL, token: c.Token, simulate: c.Simulate,
-		key: c.Key, noKey: c.NoKey, attempts: c.Attempts, attemptTimeout: c.AttemptTimeout,
+		key: given(c.Key), noKey: c.NoKey, attempts: c.Attempts, attemptTimeout: c.AttemptTimeout,
 		newKey: uuid.NewString, random: p.random, wait: pause, now: p.now, out: p.stdout,
 		keyPerAttempt: broken[keyPerAttempt],
 	}
@@ -59,6 +62,14 @@ func (c *registerCommand) Run(p *process) error {
 		fmt.Fprintf(p.stderr, "aviso: este cliente está estropeado a propósito (%s)\n", broken)
 	}
 	return told(r.run(p.ctx), errNotRegistered)
+}
+
+// given is the text of a flag, "" when it was not given.
+func given(flag *string) string {
+	if flag == nil {
+		return ""
+	}
+	return *flag
 }
 
 // told turns a failure that the tool has explained into one that needs no more words.
@@ -109,6 +120,9 @@ func (c *scriptCommand) Run(p *process) error {
 	answers, err := parseScript(c.Answers)
 	if err != nil {
 		return &usageError{err}
+	}
+	if err := validateListen(c.Listen); err != nil {
+		return &usageError{fmt.Errorf("--listen: %w", err)}
 	}
 	listener, err := listen("script", c.Listen)
 	if err != nil {

@@ -29,6 +29,8 @@ const (
 	// busyTime is how long a write waits for another process's lock. Shorter than a
 	// client's patience for one attempt (2 s), so that it hears the truth in time.
 	busyTime = 1500 * time.Millisecond
+	// inspections is how often a file that cannot be read is looked at, busyPause apart.
+	inspections = 20
 	// busyPause is between two attempts where SQLite itself does not wait.
 	busyPause = 10 * time.Millisecond
 	// readers is the size of the read pool: one for each core of a small machine.
@@ -125,6 +127,18 @@ func inspect(path string) error {
 	if !info.Mode().IsRegular() {
 		return errors.New("no es un archivo normal")
 	}
+	// A file that another process is making at this moment may look torn, once.
+	for patience := inspections; ; patience-- {
+		err := inspectOnce(path)
+		if err == nil || patience <= 1 || primaryCode(err) == 0 {
+			return err
+		}
+		<-time.NewTimer(busyPause).C
+	}
+}
+
+// inspectOnce reads the marks of an existing file.
+func inspectOnce(path string) error {
 	// What is in a log counts too. Where there is none, an immutable file is one beside
 	// which SQLite makes none.
 	access := "mode=ro&immutable=1"
@@ -199,8 +213,11 @@ func prepareWhenFree(db *sql.DB, newTag func() string) (tag string, err error) {
 func prepareFile(db *sql.DB, newTag func() string) (tag string, err error) {
 	ctx := context.Background()
 	tag, ready, err := readTag(ctx, db)
-	if ready || err != nil {
-		return tag, err
+	if err != nil {
+		return "", err
+	}
+	if ready {
+		return tag, demandWritable(ctx, db)
 	}
 	t, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -223,6 +240,30 @@ func prepareFile(db *sql.DB, newTag func() string) (tag string, err error) {
 		return "", err
 	}
 	return tag, t.Commit()
+}
+
+// demandWritable refuses a file that this process can only read. It would not get better
+// in a process that is running: all its connections share one view of the log's index.
+// That another process holds the lock does not matter, and is not waited for.
+func demandWritable(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	setPatience := func(d time.Duration) error {
+		_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, d.Milliseconds()))
+		return err
+	}
+	if err := setPatience(0); err != nil {
+		return err
+	}
+	// BEGIN IMMEDIATE would not do: in a file that is only read it succeeds.
+	_, err = conn.ExecContext(ctx, `UPDATE settings SET value = value WHERE name = ''`)
+	if isBusy(err) {
+		err = nil
+	}
+	return errors.Join(err, setPatience(busyTime))
 }
 
 // rowQueryer is a pool or a transaction.

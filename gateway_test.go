@@ -272,15 +272,15 @@ func TestGatewayUpstreamTrouble(t *testing.T) {
 		{"cut in the status line", func(conn *net.TCPConn, in *bufio.Reader) {
 			readRequest(in)
 			io.WriteString(conn, "HTTP/1.1 20")
-		}, 502, []string{none + "la conversación falló ("}},
+		}, 502, []string{none + "lo que llegó no se entiende como HTTP"}},
 		{"cut in the header section", func(conn *net.TCPConn, in *bufio.Reader) {
 			readRequest(in)
 			io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Le")
-		}, 502, []string{none + "la conversación falló ("}},
+		}, 502, []string{none + "lo que llegó no se entiende como HTTP"}},
 		{"not HTTP", func(conn *net.TCPConn, in *bufio.Reader) {
 			readRequest(in)
 			io.WriteString(conn, "\x00\xff nada\r\n\r\n")
-		}, 502, []string{none + "la conversación falló ("}},
+		}, 502, []string{none + "lo que llegó no se entiende como HTTP"}},
 		{"an interim answer and no more", func(conn *net.TCPConn, in *bufio.Reader) {
 			readRequest(in)
 			io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\n\r\n")

@@ -66,6 +66,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -75,7 +76,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	if err != nil && !errors.Is(err, errTold) {
-		fmt.Fprintf(os.Stderr, "revisor: %v\n", err)
+		fmt.Fprintf(os.Stderr, "revisor: %s\n", strings.ReplaceAll(err.Error(), "\n", " ")) // one line, always
 	}
 	os.Exit(exitStatus(err))
 }
@@ -165,6 +166,9 @@ func (p *process) serve(o serveOptions) error {
 	}
 	for _, s := range sites {
 		log.Info("listening", "role", s.role, "address", s.listener.Addr().String())
+	}
+	if o.demo && !isLoopback(o.roles[0].address) {
+		log.Warn("anybody who reaches this server may use the practice credentials", "address", o.roles[0].address)
 	}
 	if o.demo {
 		tellDemo(p.stdout, listeners)

@@ -247,7 +247,7 @@ func TestRegisterWithoutAnAnswer(t *testing.T) {
 		{"not HTTP, harmless on a terminal", func(conn *net.TCPConn, in *bufio.Reader) {
 			readRequest(in)
 			io.WriteString(conn, "\x1b[31mhola\r\n\r\n")
-		}, "intento 1 de 2: sin respuesta: la conversación falló ("},
+		}, "intento 1 de 2: sin respuesta: lo que llegó no se entiende como HTTP"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

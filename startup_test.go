@@ -39,7 +39,9 @@ func TestRefusedStarts(t *testing.T) {
 		{"credentials of another program's database", foreignDatabase, "credential add ana --team a --role writer --db DIR/revisor.db", 1, "otro programa"},
 		{"list of no database", nil, "credential list --db DIR/revisor.db", 1, "DIR/revisor.db"},
 		{"revoke in no database", nil, "credential revoke ana --db DIR/revisor.db", 1, "DIR/revisor.db"},
-		{"nonsense for an address", nil, "--listen nonsense --db DIR/revisor.db", 1, "nonsense"},
+		{"nonsense for an address", nil, "--listen nonsense --db DIR/revisor.db", 2, "nonsense"},
+		{"no address at all", nil, "--listen= --db DIR/revisor.db", 2, "host:port"},
+		{"a port that cannot be", nil, "--listen 127.0.0.1:99999 --db DIR/revisor.db", 2, "65535"},
 
 		{"unknown flag", nil, "--nonsense", 2, "--nonsense"},
 		{"unknown command", nil, "nonsense", 2, "nonsense"},

@@ -93,7 +93,7 @@ var walls = []wall{
 		"idempotency.go:workTime", "register.go:registerAttempts",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
-		"cli.go:usageError", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "script.go", "backoff.go",
+		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "script.go", "backoff.go",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
 	{[]string{"main.go"}, []string{

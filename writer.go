@@ -223,13 +223,13 @@ func (w *writer) commitGroup(group []*job, results []error) error {
 	for i, j := range group {
 		own, fatal := w.runJob(j)
 		if fatal != nil {
-			w.rollback()
+			w.discard()
 			return fatal
 		}
 		results[i] = own
 	}
 	if err := w.tx.exec("COMMIT"); err != nil {
-		w.rollback()
+		w.discard()
 		return &commitError{err, isIO(err)}
 	}
 	w.commits.Add(1)
@@ -287,14 +287,6 @@ func (w *writer) connect() error {
 	return nil
 }
 
-// rollback ends a transaction that failed. A connection that cannot even do that is
-// replaced, which ends its transaction too.
-func (w *writer) rollback() {
-	if err := w.tx.exec("ROLLBACK"); err != nil {
-		w.discard()
-	}
-}
-
 // discardUnlessBusy keeps the connection when it only had to wait too long for a
 // lock, and replaces it after anything else.
 func (w *writer) discardUnlessBusy(err error) {
@@ -303,7 +295,9 @@ func (w *writer) discardUnlessBusy(err error) {
 	}
 }
 
-// discard closes the connection and its statements for good.
+// discard closes the connection and its statements for good, which ends its transaction.
+// After trouble a new one is safer: one that was opened while the file could only be
+// read, for instance, would never write.
 func (w *writer) discard() {
 	if w.conn == nil {
 		return
