@@ -86,12 +86,32 @@ func openStore(path string, newTag func() string) (*store, error) {
 		return nil, errors.Join(fmt.Errorf("la base de datos %s: %w", path, err), readDB.Close(), writeDB.Close())
 	}
 	moveDB.SetMaxOpenConns(1)
+	if err := errors.Join(openAll(readDB, readers), openAll(moveDB, 1)); err != nil {
+		return nil, errors.Join(fmt.Errorf("la base de datos %s: %w", path, err), moveDB.Close(), readDB.Close(), writeDB.Close())
+	}
 	w := newWriter(writeDB)
 	return &store{
 		writer: w, writeDB: writeDB,
 		readDB: readDB, reads: newStatements(readDB),
 		moveDB: moveDB, mover: newCheckpointer(moveDB, w), tag: tag,
 	}, nil
+}
+
+// openAll opens the connections that a pool may have, with all their files: later the
+// process may have no descriptor left for them.
+func openAll(db *sql.DB, many int) error {
+	ctx := context.Background()
+	for range many {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close() // back to the pool, when all are open
+		if _, err := conn.ExecContext(ctx, `SELECT 1 FROM settings`); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // close finishes the queued writes and closes the file.

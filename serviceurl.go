@@ -17,6 +17,10 @@ import (
 	whatwg "github.com/nlnwa/whatwg-url/url"
 )
 
+// longestHost is the most bytes of a host name (RFC 1035 section 2.3.4, as text, with a
+// dot at its end). Much longer ones do not even read the same twice.
+const longestHost = 254
+
 // errServiceURL says that a text is no absolute http or https URL. It and what is
 // wrapped around it are for a person, and never repeat the text: it may hold a password.
 var errServiceURL = errors.New("tiene que ser una URL absoluta, http o https")
@@ -56,6 +60,9 @@ func parseServiceURL(raw string) (serviceURL, error) {
 		return serviceURL{}, fmt.Errorf("%w: lleva un carácter o una secuencia %% que no vale", errServiceURL)
 	}
 	host := strings.Trim(read.Hostname(), "[]")
+	if len(host) > longestHost {
+		return serviceURL{}, fmt.Errorf("%w: el nombre del servidor es demasiado largo", errServiceURL)
+	}
 	port, err := portOf(u)
 	if host == "" || u.Hostname() != host || err != nil {
 		return serviceURL{}, fmt.Errorf("%w: el servidor es ambiguo", errServiceURL)

@@ -90,6 +90,7 @@ func TestParseServiceURLRefusals(t *testing.T) {
 		// What the WHATWG parser accepts although no browser does.
 		"http://-1/", "http://+1/", "http://0x-1/", "http://1.2.3.-4/", "http://%2D1/", "http://%2b1/", "http://－1/", "http://﹣1/",
 		"http://[[::1]]/", "http://[::1]]/", "http://u@[[::1]]:80/",
+		"http://" + strings.Repeat("v", 3800) + "0齪/", "http://" + strings.Repeat("v.", 127) + "v/",
 	} {
 		if u, err := parseServiceURL(raw); !errors.Is(err, errServiceURL) {
 			t.Errorf("parseServiceURL(%q) = %q, %v, want errServiceURL", raw, u.url, err)
@@ -132,7 +133,7 @@ func TestParseServiceURLKeepsPathAndQuery(t *testing.T) {
 func FuzzParseServiceURL(f *testing.F) {
 	for _, seed := range []string{
 		"http://127.1/", "http://8.8.8.8:81/x?y#z", "https://[2606:4700::1]/", "http://[::ffff:8.8.8.8]/", "http://0x08080808",
-		"http://u:p@１.１.1.1/", "http://faß.example./", "http://[[::1]]", "http://-1", "http://a%2eb/", "http://[::1.2.3.4]:0",
+		"http://" + strings.Repeat("v", 3800) + "0齪", "http://u:p@１.１.1.1/", "http://faß.example./", "http://[[::1]]", "http://-1", "http://a%2eb/", "http://[::1.2.3.4]:0",
 	} {
 		f.Add(seed)
 	}

@@ -16,10 +16,13 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // smallDisk mounts a file system of so many bytes at the directory it returns, seen by
-// this test and the processes that it starts, and by nobody else.
+// this test's goroutine and the processes that it starts, and by nobody else: not by other
+// goroutines, so that no store can be opened on it in this process.
 func smallDisk(t *testing.T, size int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -50,12 +53,16 @@ func fill(t *testing.T, dir string, room int64) (empty func()) {
 	if err := syscall.Statfs(dir, &disk); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(dir, "filler")
-	if err := os.WriteFile(name, make([]byte, max(int64(disk.Bavail)*disk.Bsize-room, 0)), 0o644); err != nil {
+	filler, err := os.CreateTemp(dir, "filler-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = filler.Write(make([]byte, max(int64(disk.Bavail)*disk.Bsize-room, 0)))
+	if err := errors.Join(err, filler.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := os.Remove(name); err != nil {
+		if err := os.Remove(filler.Name()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,9 +99,8 @@ func TestDiskFillsUnderTheLog(t *testing.T) {
 	if len(done) < 20 {
 		t.Fatalf("the disk was full after %d services: the test is not what it says", len(done))
 	}
-	for range 3 {
-		c.expectUnavailable("keyed POST on a full disk", post(c, len(done)))
-		c.expectUnavailable("POST on a full disk", c.call("POST", "/servicios", "escritura-a", longService("sin llave")))
+	for i := range 5 {
+		c.expectUnavailable("POST on a full disk", post(c, len(done)+i))
 	}
 	for _, i := range []int{0, len(done) - 1} { // too long to be kept in memory
 		c.expectReplay(post(c, i), done[i])
@@ -282,6 +288,7 @@ func TestReadOnlyFile(t *testing.T) {
 			}
 			undo := makeImmutable(t, paths...)
 			c.expectReplay(post(c, "k1"), first)
+			descriptors := c.descriptors()
 			made := map[string]response{"k1": first}
 			for _, key := range []string{"k2", "k3", "k4"} {
 				got := post(c, key)
@@ -291,6 +298,12 @@ func TestReadOnlyFile(t *testing.T) {
 				} else {
 					c.expectUnavailable("POST to a read-only file", got)
 				}
+			}
+			for range 20 {
+				post(c, "k4")
+			}
+			if got := c.descriptors(); got > descriptors+10 {
+				t.Errorf("%d descriptors, want about %d: trouble leaves some behind", got, descriptors)
 			}
 			if got := c.call("GET", "/servicios", "admin", "").body; got != before && !tt.writable {
 				t.Errorf("GET /servicios = %s, want %s", got, before)
@@ -316,27 +329,35 @@ func TestReadOnlyFile(t *testing.T) {
 	}
 }
 
-// TestStartOnAReadOnlyDisk: it is said in one line, and nothing is touched.
+// TestStartOnAReadOnlyDisk: whether the last process ended well or was killed, it is said
+// in one line, and nothing is touched. Serving what can be read would be no favour: such a
+// process could not write later either.
 func TestStartOnAReadOnlyDisk(t *testing.T) {
 	t.Parallel()
-	disk := smallDisk(t, 1<<20)
-	db := filepath.Join(disk, "revisor.db")
-	oursAt(t, db)
-	before := filesIn(t, disk)
-	remount := func(flags uintptr) {
-		if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|flags, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	remount(syscall.MS_RDONLY)
-	expectRefusedStart(t, db)
-	expectRefusedStart(t, filepath.Join(disk, "nuevo.db"))
-	if got := filesIn(t, disk); len(got) != 1 || got["revisor.db"] != before["revisor.db"] {
-		t.Errorf("files = %v, want %v", got, before)
-	}
-	remount(0)
-	c := demo(t, "--db", db)
-	if got := strings.Count(c.call("GET", "/servicios", "lectura-a", "").body, `"id":`); got != 40 {
-		t.Errorf("%d services, want 40", got)
+	for name, end := range map[string]func(*child){"stopped": (*child).stop, "killed": (*child).kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := smallDisk(t, 1<<20)
+			db := filepath.Join(disk, "revisor.db")
+			c := demo(t, "--db", db)
+			first := c.call("POST", "/servicios", "escritura-a", anyService("avisos"), "Idempotency-Key: k1")
+			c.expectFirst(first, 201)
+			end(c)
+			before := filesIn(t, disk)
+			remount := func(flags uintptr) {
+				if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|flags, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			remount(syscall.MS_RDONLY)
+			expectRefusedStart(t, db)
+			expectRefusedStart(t, filepath.Join(disk, "nuevo.db"))
+			if diff := cmp.Diff(before, filesIn(t, disk)); diff != "" {
+				t.Errorf("files changed (-before +after):\n%s", diff)
+			}
+			remount(0)
+			next := demo(t, "--db", db)
+			next.expectReplay(next.call("POST", "/servicios", "escritura-a", anyService("avisos"), "Idempotency-Key: k1"), first)
+		})
 	}
 }
