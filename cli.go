@@ -154,17 +154,17 @@ func (c *serveCommand) roles() ([]roleAddress, error) {
 			return nil, fmt.Errorf("--as: %q is none of revisor, lab, gateway", name)
 		}
 	}
-	for _, ra := range all {
+	running := slices.DeleteFunc(slices.Clone(all), func(ra roleAddress) bool { return !slices.Contains(asked, ra.role) })
+	if c.Demo && len(c.As) > 0 && len(running) < len(all) {
+		return nil, errors.New("--demo runs all three roles: leave --as out")
+	}
+	if c.Demo {
+		running = all
+	}
+	for _, ra := range running {
 		if err := validateListen(ra.address); err != nil {
 			return nil, fmt.Errorf("address of %s: %w", ra.role, err)
 		}
-	}
-	running := slices.DeleteFunc(slices.Clone(all), func(ra roleAddress) bool { return !slices.Contains(asked, ra.role) })
-	switch {
-	case c.Demo && len(c.As) > 0 && len(running) < len(all):
-		return nil, errors.New("--demo runs all three roles: leave --as out")
-	case c.Demo:
-		return all, nil
 	}
 	return running, nil
 }

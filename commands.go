@@ -38,7 +38,7 @@ type registerCommand struct {
 
 // Run registers the service.
 func (c *registerCommand) Run(p *process) error {
-	base, err := url.Parse(c.Base)
+	base, err := parseBase(c.Base)
 	if err != nil {
 		return &usageError{fmt.Errorf("--base: %w", err)}
 	}
@@ -62,6 +62,15 @@ func (c *registerCommand) Run(p *process) error {
 		fmt.Fprintf(p.stderr, "aviso: este cliente está estropeado a propósito (%s)\n", broken)
 	}
 	return told(r.run(p.ctx), errNotRegistered)
+}
+
+// parseBase reads a server's address; what it means is validated by the tool.
+func parseBase(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil { // the library's words do not help here
+		return nil, fmt.Errorf("%q is no address: want http://host:port", text)
+	}
+	return u, nil
 }
 
 // given is the text of a flag, "" when it was not given.
@@ -94,9 +103,9 @@ func (c *verifyCommand) Run(p *process) error {
 	if c.Server != "" {
 		address = c.Server
 	}
-	base, err := url.Parse(address)
+	base, err := parseBase(address)
 	if err != nil {
-		return &usageError{fmt.Errorf("base: %w", err)}
+		return &usageError{fmt.Errorf("--base: %w", err)}
 	}
 	v := &verification{
 		base: base, token: c.Token, otherToken: c.OtherToken,
@@ -169,7 +178,7 @@ type credentialCommand struct {
 
 // databaseFlag is the flag of the commands that open the database.
 type databaseFlag struct {
-	DB string `name:"db" default:"${database}" variable:"REVISOR_DB" placeholder:"FILE" help:"Database file."`
+	DB string `name:"db" default:"${database}" variable:"REVISOR_DB" placeholder:"FILE" help:"Database file (default ${database})."`
 }
 
 // credentialAdd makes a credential.

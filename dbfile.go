@@ -347,6 +347,9 @@ func (s *store) backup(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("la copia %s: ya existe, y no se reemplaza", path)
 	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return fmt.Errorf("la copia %s: la carpeta no existe", path)
+	}
 	partial := path + ".partial"
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("la copia %s: %w", path, err)

@@ -202,19 +202,23 @@ func (r *registration) succeed(n int, got answer) error {
 // giveUp tells the end: why it stopped, and what is known now. last is the answer that
 // ended it, nil when there was none.
 func (r *registration) giveUp(reason string, last *answer) error {
-	refused := !r.uncertain && last != nil && last.status >= 400 && last.status < 500 && last.status != http.StatusTooManyRequests
+	refused := last != nil && last.status >= 400 && last.status < 500 && last.status != http.StatusTooManyRequests
 	verdict, known := "no confirmado", "repetir más tarde con la misma llave es seguro, no registra dos veces: --key "+shellQuote(r.key)
 	switch {
-	case refused && last.problemType() == problemBase+"llave-reutilizada":
-		verdict, known = "no registrado", "esa llave ya es de otra petición y hace falta otra: "+shellQuote(r.key)
-	case refused && r.noKey:
-		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada"
-	case refused:
-		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada; corregida, puede llevar la misma llave: --key "+shellQuote(r.key)
+	case r.keyPerAttempt:
+		known = "cada intento llevó otra llave, y nadie sabe cuántas veces quedó registrado"
 	case r.noKey && r.uncertain:
 		known = "sin llave nadie sabe si quedó registrado, y repetir puede registrarlo otra vez"
+	case r.noKey && refused:
+		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada"
 	case r.noKey:
 		known = "no llegó ninguna respuesta que lo confirme"
+	case refused && r.uncertain:
+		known = "hay que corregir lo que indica; " + known
+	case refused && last.problemType() == problemBase+"llave-reutilizada":
+		verdict, known = "no registrado", "esa llave ya es de otra petición y hace falta otra: "+shellQuote(r.key)
+	case refused:
+		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada; corregida, puede llevar la misma llave: --key "+shellQuote(r.key)
 	}
 	fmt.Fprintf(r.out, "%s: %s; %s\n", verdict, reason, known)
 	return errNotRegistered

@@ -48,9 +48,9 @@ func listen(role, address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s no puede escuchar en %s: ya hay alguien ahí (¿otro revisor en marcha?)", role, address)
+		return nil, fmt.Errorf("el rol %s no puede escuchar en %s: ya hay alguien ahí (¿otro revisor en marcha?)", role, address)
 	case err != nil:
-		return nil, fmt.Errorf("%s no puede escuchar en %s: %w", role, address, err)
+		return nil, fmt.Errorf("el rol %s no puede escuchar en %s: %w", role, address, err)
 	}
 	return listener, nil
 }

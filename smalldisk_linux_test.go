@@ -184,12 +184,12 @@ func TestStartOnAFullDisk(t *testing.T) {
 }
 
 // expectRefusedStart starts a server that has to end with status 1 and one line which
-// names the database and does not call it damaged.
+// names the database and does not say that it is damaged.
 func expectRefusedStart(t *testing.T, db string) {
 	t.Helper()
 	c := spawn(t, "--listen", "127.0.0.1:0", "--db", db)
 	code, told := c.finish(), c.stderr.String()
-	if code != 1 || strings.Count(told, "\n") != 1 || !strings.Contains(told, db) || strings.Contains(told, "damaged") {
+	if code != 1 || strings.Count(told, "\n") != 1 || !strings.Contains(told, db) || strings.Contains(told, "dañada") {
 		t.Errorf("exit status %d, standard error %q, want 1 and one line about %s", code, told, db)
 	}
 }
