@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -107,5 +108,29 @@ func TestParseDefects(t *testing.T) {
 				t.Errorf("parseDefects(%v) = %v, %v, want %q", test.names, got, err, test.want)
 			}
 		})
+	}
+}
+
+// TestAbrupt413: a client that sends 20 MiB before it reads loses its answer at least
+// once in ten, which the staged close never lets happen.
+func TestAbrupt413(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{broken: defects{abrupt413: true}})
+	lost := 0
+	for range 10 {
+		conn, in := b.dial()
+		const length = 20 << 20
+		_, err := fmt.Fprintf(conn, "POST /servicios HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer escritura-a\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", length)
+		if err == nil {
+			_, err = conn.Write(make([]byte, length))
+		}
+		if _, readErr := in.ReadString('\n'); err != nil || readErr != nil {
+			lost++
+		}
+		conn.Close()
+	}
+	if lost == 0 {
+		t.Error("no answer was lost in 10 tries, want the defect to show")
 	}
 }

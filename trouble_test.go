@@ -84,7 +84,9 @@ func TestLockedForTenSeconds(t *testing.T) {
 		})
 	}
 	clients.Go(func() {
-		for time.Now().Before(end) {
+		pace := time.NewTicker(20 * time.Millisecond)
+		defer pace.Stop()
+		for now := time.Now(); now.Before(end); now = <-pace.C {
 			if got := c.call("GET", "/servicios", "escritura-a", "").body; got != before {
 				t.Errorf("GET /servicios while locked = %s, want %s", got, before)
 			}
