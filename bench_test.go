@@ -143,14 +143,12 @@ func benchServer(tb testing.TB, st *store) (address string) {
 	}
 	tb.Cleanup(func() { null.Close() })
 	log := slog.New(slog.NewTextHandler(null, nil))
-	allow, _ := parseAllowed(nil)
-	dests := newDestinations(allow, systemResolve)
-	check := newChecker(dests, time.Now, func() float64 { return 0 }, pause)
-	eng := newEngine(engineConfig{store: st, now: time.Now, log: log, ttl: 24 * time.Hour})
-	return serveBench(tb, newServer(serverConfig{
-		store: st, engine: eng, checker: check, queue: newRevisionQueue(st, check, 0, time.Now, pause, log),
-		destinations: dests, now: time.Now, log: log, practice: practiceCredentials(),
-	}))
+	role := newRevisor(revisorConfig{
+		revisorSettings: revisorSettings{keyTTL: 24 * time.Hour},
+		store:           st, practice: practiceCredentials(), log: log,
+		now: time.Now, random: func() float64 { return 0 }, pause: pause, resolve: systemResolve,
+	})
+	return serveBench(tb, role.handler)
 }
 
 func benchStore(tb testing.TB, name string) *store {
