@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,6 +72,66 @@ func TestBackupReplacesNothing(t *testing.T) {
 	}
 	if err := s.backup(filepath.Join(t.TempDir(), "no", "such", "directory")); err == nil {
 		t.Error("backup into nowhere = nil, want an error")
+	}
+}
+
+// TestBackupNames: whatever the file is called, it is that file, and nothing else is left.
+func TestBackupNames(t *testing.T) {
+	t.Parallel()
+	s, _ := testStore(t)
+	for _, name := range []string{"copia.db", "file:copia", "file:x?mode=rwc", "a#b", "a%20b", "con espacio", "it's", `"q"`} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := s.backup(path); err != nil {
+			t.Errorf("backup to %q = %v, want nil", name, err)
+		}
+		if err := checkIntegrity(path); err != nil {
+			t.Errorf("checkIntegrity(%q) = %v, want nil", name, err)
+		}
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) != 1 || left[0].Name() != name {
+			t.Errorf("backup to %q leaves %v, want that file alone", name, left)
+		}
+	}
+}
+
+// TestBackupsAtOnce: of several to one name, one has it, whole, and the others are told.
+func TestBackupsAtOnce(t *testing.T) {
+	t.Parallel()
+	_, database := testStore(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "copia.db")
+	mine := filepath.Join(dir, "copia.db.partial")
+	if err := os.WriteFile(mine, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan error)
+	const many = 6
+	for range many {
+		go func() {
+			s, err := openStore(database, newTag)
+			if err == nil {
+				err = errors.Join(s.backup(path), s.close())
+			}
+			results <- err
+		}()
+	}
+	made := 0
+	for range many {
+		if err := <-results; err == nil {
+			made++
+		} else if !strings.Contains(err.Error(), "ya existe") {
+			t.Errorf("backup = %v, want that it exists", err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d backups have the name, want 1", made)
+	}
+	if err := checkIntegrity(path); err != nil {
+		t.Errorf("checkIntegrity = %v, want nil", err)
+	}
+	if text, _ := os.ReadFile(mine); string(text) != "mine" {
+		t.Errorf("somebody's file holds %q, want what it held", text)
 	}
 }
 

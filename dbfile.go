@@ -125,13 +125,17 @@ func (s *store) close() error {
 // dsn is the address of the file for the driver, with what every connection needs.
 // The path is escaped: '?', '#' and '%' are legal in file names.
 func dsn(path, params string) string {
+	return fileURI(path) + "?" + params + fmt.Sprintf(
+		"&_busy_timeout=%d&_synchronous=full&_foreign_keys=1&_dqs=0&_pragma=journal_size_limit(%d)",
+		busyTime.Milliseconds(), journalLimit)
+}
+
+// fileURI is a file's name as SQLite reads one without a second meaning.
+func fileURI(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	u := url.URL{Scheme: "file", Path: path}
-	return u.String() + "?" + params + fmt.Sprintf(
-		"&_busy_timeout=%d&_synchronous=full&_foreign_keys=1&_dqs=0&_pragma=journal_size_limit(%d)",
-		busyTime.Milliseconds(), journalLimit)
+	return (&url.URL{Scheme: "file", Path: path}).String()
 }
 
 // inspect looks at an existing file without changing it, nor what lies beside it:
@@ -350,29 +354,45 @@ func (s *store) backup(path string) error {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return fmt.Errorf("la copia %s: la carpeta no existe", path)
 	}
-	partial := path + ".partial"
-	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	partial, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial") // nobody else's
+	if err != nil {
 		return fmt.Errorf("la copia %s: %w", path, err)
 	}
-	_, err := s.moveDB.Exec(`VACUUM INTO ?`, partial)
+	defer os.Remove(partial.Name() + "-journal")
+	defer os.Remove(partial.Name())
+	// The name goes as a URI, because a plain one that begins with "file:" would be read
+	// as one.
+	_, err = s.moveDB.Exec(`VACUUM INTO ?`, fileURI(partial.Name()))
 	if err == nil {
-		err = syncFile(partial)
+		err = errors.Join(partial.Sync(), partial.Close())
 	}
 	if err == nil {
-		err = os.Rename(partial, path)
+		err = publish(partial.Name(), path)
 	}
-	if err == nil {
-		err = syncFile(filepath.Dir(path))
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("la copia %s: ya existe, y no se reemplaza", path)
 	}
-	if err != nil {
-		os.Remove(partial)
-		return storeError("la copia "+path, err)
-	}
-	return nil
+	return storeError("la copia "+path, err)
 }
 
-// syncFile puts a file, or the names in a directory, on the disk.
-func syncFile(path string) error {
+// publish gives a finished file its name, if nothing has it, and puts the name on the
+// disk.
+func publish(partial, path string) error {
+	err := os.Link(partial, path)
+	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
+		if _, statErr := os.Lstat(path); statErr == nil {
+			return fs.ErrExist
+		}
+		err = os.Rename(partial, path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncNames(filepath.Dir(path))
+}
+
+// syncNames puts the names in a directory on the disk.
+func syncNames(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err

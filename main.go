@@ -76,9 +76,18 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	if err != nil && !errors.Is(err, errTold) {
-		fmt.Fprintf(os.Stderr, "revisor: %s\n", strings.ReplaceAll(err.Error(), "\n", " ")) // one line, always
+		fmt.Fprintf(os.Stderr, "revisor: %s\n", oneLine(err))
 	}
 	os.Exit(exitStatus(err))
+}
+
+// oneLine is an error as a person reads it: in one line, always.
+func oneLine(err error) string {
+	text := strings.ReplaceAll(err.Error(), "\n", " ")
+	if errors.Is(err, errStoreUnavailable) {
+		return "el almacén no está disponible ahora (" + text + ")"
+	}
+	return text
 }
 
 // errTold marks a failure that the person has been told of already.
