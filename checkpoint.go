@@ -23,7 +23,6 @@ const (
 
 // checkpointer works in the background until it is closed.
 type checkpointer struct {
-	db     *sql.DB
 	stmts  *statements
 	writer *writer
 	stop   context.CancelFunc
@@ -32,7 +31,7 @@ type checkpointer struct {
 
 func newCheckpointer(db *sql.DB, w *writer) *checkpointer {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &checkpointer{db: db, stmts: newStatements(db), writer: w, stop: stop}
+	c := &checkpointer{stmts: newStatements(db), writer: w, stop: stop}
 	c.done.Go(func() { c.run(ctx) })
 	return c
 }
@@ -59,9 +58,8 @@ func (c *checkpointer) run(ctx context.Context) {
 			continue
 		}
 		log, left, err := c.stmts.checkpoint()
-		if err != nil { // the log keeps what could not be moved; the next step tries again
-			c.reconnect()
-			continue
+		if err != nil {
+			continue // the log keeps what could not be moved; the next step tries again
 		}
 		if left == 0 {
 			moved = commits
@@ -69,14 +67,5 @@ func (c *checkpointer) run(ctx context.Context) {
 		if log > longLog {
 			c.writer.finish.Store(true)
 		}
-	}
-}
-
-// reconnect makes the next step open the file anew: a connection that was opened while
-// the file could not be written would never write.
-func (c *checkpointer) reconnect() {
-	c.stmts.close()
-	if conn, err := c.db.Conn(context.Background()); err == nil {
-		closeForGood(conn)
 	}
 }

@@ -154,10 +154,11 @@ func (w *writer) begin(group []*job) []*job {
 		switch {
 		case err == nil:
 			return group
-		case isBusy(err):
+		case w.conn != nil && isBusy(err):
 			w.waits.Add(1)
 			group = w.regroup(group, err)
 		default:
+			w.discard()
 			for _, j := range group {
 				j.result <- err
 			}
@@ -172,7 +173,6 @@ func (w *writer) beginOnce() error {
 		return err
 	}
 	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
-		w.discardUnlessBusy(err)
 		return fmt.Errorf("begin: %w", err)
 	}
 	return nil
@@ -223,13 +223,13 @@ func (w *writer) commitGroup(group []*job, results []error) error {
 	for i, j := range group {
 		own, fatal := w.runJob(j)
 		if fatal != nil {
-			w.discard()
+			w.rollback()
 			return fatal
 		}
 		results[i] = own
 	}
 	if err := w.tx.exec("COMMIT"); err != nil {
-		w.discard()
+		w.rollback()
 		return &commitError{err, isIO(err)}
 	}
 	w.commits.Add(1)
@@ -287,29 +287,22 @@ func (w *writer) connect() error {
 	return nil
 }
 
-// discardUnlessBusy keeps the connection when it only had to wait too long for a
-// lock, and replaces it after anything else.
-func (w *writer) discardUnlessBusy(err error) {
-	if !isBusy(err) {
+// rollback ends a transaction that failed. A connection that cannot even do that is
+// replaced, which ends its transaction too.
+func (w *writer) rollback() {
+	if err := w.tx.exec("ROLLBACK"); err != nil {
 		w.discard()
 	}
 }
 
-// discard closes the connection and its statements for good, which ends its transaction.
-// After trouble a new one is safer: one that was opened while the file could only be
-// read, for instance, would never write.
+// discard closes the connection and its statements for good (a *sql.Conn that is only
+// closed would go back to the pool as it is).
 func (w *writer) discard() {
 	if w.conn == nil {
 		return
 	}
 	w.tx.stmts.close()
-	closeForGood(w.conn)
+	w.conn.Raw(func(any) error { return driver.ErrBadConn })
+	w.conn.Close()
 	w.conn, w.tx = nil, nil
-}
-
-// closeForGood ends a connection that, if it were only closed, would go back to the pool
-// as it is.
-func closeForGood(conn *sql.Conn) {
-	conn.Raw(func(any) error { return driver.ErrBadConn })
-	conn.Close()
 }

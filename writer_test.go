@@ -325,18 +325,3 @@ func TestPatienceIsEachJobsOwn(t *testing.T) {
 		t.Errorf("the late job = %v, want nil: the lock ended in time", err)
 	}
 }
-
-// TestReadOnlyConnectionIsReplaced: a connection that was opened while the file could
-// only be read costs one group, and not all that come after it.
-func TestReadOnlyConnectionIsReplaced(t *testing.T) {
-	t.Parallel()
-	s, _ := testStore(t)
-	mustWrite(t, s, func(t *tx) error { return t.exec(`PRAGMA query_only = 1`) })
-	if err := s.write(context.Background(), inserting("one", fine)); !errors.Is(err, errStoreUnavailable) {
-		t.Errorf("write on a connection that only reads = %v, want %v", err, errStoreUnavailable)
-	}
-	mustWrite(t, s, inserting("one", fine))
-	if diff := cmp.Diff(map[string]int64{"one": 1}, idsByName(t, s)); diff != "" {
-		t.Errorf("services differ (-want +got):\n%s", diff)
-	}
-}
