@@ -253,12 +253,13 @@ func (f figures) throughput(bare load) {
 	single := benchStore(f.b, "single")
 	single.writer.most = 1
 	each := f.row("keyed POST, a transaction each, 64 connections", measure(f.b, 64, 0, registrations(benchServer(f.b, single), "single")))
-	f.ratio("groups over a transaction each", keyed.perS/each.perS, "at least 4")
+	groups := f.row("keyed POST, 64 connections, again", measure(f.b, 64, 0, registrations(api, "again")))
+	f.ratio("groups over a transaction each", groups.perS/each.perS, "at least 4")
 
 	normal := benchStore(f.b, "normal")
 	f.loosen(normal)
 	loose := f.row("keyed POST, synchronous=NORMAL, 64 connections", measure(f.b, 64, 0, registrations(benchServer(f.b, normal), "normal")))
-	f.ratio("FULL of NORMAL", keyed.perS/loose.perS, "at least 0.90")
+	f.ratio("FULL of NORMAL", groups.perS/loose.perS, "at least 0.90")
 }
 
 // writerAlone commits the same rows without HTTP.

@@ -155,14 +155,14 @@ func TestSweep(t *testing.T) {
 	b := newBench(t, benchOptions{ttl: time.Hour})
 	now := b.clock.Now()
 	before, _ := pagesOf(t, b.store)
-	recordKeys(t, b.store, "dead-", 5*sweepBatch+1, now, 2000)
+	recordKeys(t, b.store, "dead-", 20*sweepBatch+1, now, 2000)
 	recordKeys(t, b.store, "long-dead-", 1, now.Add(-24*time.Hour), 2000)
 	recordKeys(t, b.store, "dying-", 3, now.Add(time.Millisecond), 10)
 	recordKeys(t, b.store, "young-", 3, now.Add(time.Hour), 10)
 	first := b.call("POST", "/servicios", "escritura-a", b.service("avisos"), "Idempotency-Key: k1")
 	full, _ := pagesOf(t, b.store)
 
-	b.sweep(5*sweepBatch + 2)
+	b.sweep(20*sweepBatch + 2)
 	after, free := pagesOf(t, b.store)
 	if free != 0 || after > before+5 || full < before+200 {
 		t.Errorf("pages before, full, after, free = %d, %d, %d, %d, want that the sweep gave them back", before, full, after, free)

@@ -12,10 +12,10 @@ import (
 const (
 	// sweepBatch and sweepPause keep the sweep's writes small and apart, so that
 	// nobody's commit waits long behind one.
-	sweepBatch = 100
+	sweepBatch = 25
 	sweepPause = 10 * time.Millisecond
 	// sweepPages is how many free pages one step gives back.
-	sweepPages = 200
+	sweepPages = 50
 	// longestSweepInterval is how often the sweep looks when keys live long.
 	longestSweepInterval  = time.Minute
 	shortestSweepInterval = time.Second
