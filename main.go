@@ -32,6 +32,7 @@
 //	document.go       a JSON body as exact data
 //	etag.go           entity tags
 //	dbfile.go         the database file; schema.sql
+//	backup.go         copying it while it is in use
 //	store.go          all SQL; statements.go runs it
 //	writer.go         the one writer, which commits groups
 //	checkpoint.go     what moves the write-ahead log into the file

@@ -21,7 +21,7 @@ var (
 		"document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
 		"prefer.go", "retry.go", "serviceurl.go", "status.go",
 	}
-	storage = []string{"checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
+	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
 	wire    = slices.Concat(edges, pure)
 )
