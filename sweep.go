@@ -12,7 +12,7 @@ import (
 const (
 	// sweepBatch and sweepPause keep the sweep's writes small and apart, so that
 	// nobody's commit waits long behind one.
-	sweepBatch = 25
+	sweepBatch = 20
 	sweepPause = 10 * time.Millisecond
 	// sweepPages is how many free pages one step gives back.
 	sweepPages = 50
