@@ -56,37 +56,56 @@ type store struct {
 // new one (eight hex digits). A file that is not ours, or newer than this program, is
 // refused untouched.
 func openStore(path string, newTag func() string) (*store, error) {
-	if err := inspect(path); err != nil {
+	s, err := openPools(path, newTag)
+	if err != nil {
 		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// openPools opens the three handles on the file: one to write, one to read, one for
+// checkpoints. When it fails none is left open.
+func openPools(path string, newTag func() string) (_ *store, err error) {
+	if err := inspect(path); err != nil {
+		return nil, err
+	}
+	var opened []*sql.DB
+	defer func() {
+		if err != nil {
+			for _, db := range opened {
+				err = errors.Join(err, db.Close())
+			}
+		}
+	}()
+	pool := func(connections int, params string) (*sql.DB, error) {
+		db, err := sql.Open("sqlite", dsn(path, params))
+		if err != nil {
+			return nil, err
+		}
+		opened = append(opened, db)
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
+		return db, nil
 	}
 	params := "_txlock=immediate&_journal_mode=wal&_pragma=wal_autocheckpoint(0)"
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 { // it can be set in a new file only
 		params += "&_auto_vacuum=incremental"
 	}
-	writeDB, err := sql.Open("sqlite", dsn(path, params))
+	writeDB, err := pool(1, params)
 	if err != nil {
-		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
+		return nil, err
 	}
-	writeDB.SetMaxOpenConns(1)
 	tag, err := prepareWhenFree(writeDB, newTag)
 	if err != nil {
-		writeDB.Close()
-		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
+		return nil, err
 	}
-	readDB, err := sql.Open("sqlite", dsn(path, "mode=rw&_query_only=1"))
-	if err != nil {
-		writeDB.Close()
-		return nil, fmt.Errorf("la base de datos %s: %w", path, err)
+	readDB, readErr := pool(readers, "mode=rw&_query_only=1")
+	moveDB, moveErr := pool(1, "mode=rw")
+	if err := errors.Join(readErr, moveErr); err != nil {
+		return nil, err
 	}
-	readDB.SetMaxOpenConns(readers)
-	readDB.SetMaxIdleConns(readers)
-	moveDB, err := sql.Open("sqlite", dsn(path, "mode=rw"))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("la base de datos %s: %w", path, err), readDB.Close(), writeDB.Close())
-	}
-	moveDB.SetMaxOpenConns(1)
 	if err := errors.Join(openAll(readDB, readers), openAll(moveDB, 1)); err != nil {
-		return nil, errors.Join(fmt.Errorf("la base de datos %s: %w", path, err), moveDB.Close(), readDB.Close(), writeDB.Close())
+		return nil, err
 	}
 	w := newWriter(writeDB)
 	return &store{

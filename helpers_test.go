@@ -281,11 +281,17 @@ func (b *bench) service(name string) string {
 // eventually polls until done says so, and fails the test after a while.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
+	pollEvery(t, 5*time.Millisecond, what, done)
+}
+
+// pollEvery is eventually with an interval of the test's choice.
+func pollEvery(t *testing.T, interval time.Duration, what string, done func() bool) {
+	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for !done() {
 		if time.Now().After(deadline) {
 			t.Fatalf("never happened: %s", what)
 		}
-		time.Sleep(5 * time.Millisecond) // polling, with a deadline
+		time.Sleep(interval) // polling, with a deadline
 	}
 }

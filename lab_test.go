@@ -52,11 +52,7 @@ func (l *benchLog) logger() *slog.Logger {
 // waitFor waits until the log holds text.
 func (l *benchLog) waitFor(t *testing.T, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(labPatience); !strings.Contains(l.String(), text); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("log = %q, want it to hold %q", l.String(), text)
-		}
-	}
+	eventually(t, "the log holds "+text, func() bool { return strings.Contains(l.String(), text) })
 }
 
 func startLab(t *testing.T) *httptest.Server {
@@ -380,15 +376,10 @@ func TestLabSlowEndsEarly(t *testing.T) {
 // waitCounted waits until the lab has counted a request to path.
 func waitCounted(t *testing.T, server *httptest.Server, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(labPatience); ; time.Sleep(time.Millisecond) {
+	eventually(t, "the lab counts "+path, func() bool {
 		_, body := benchExchange(t, server, "GET", "/contadores")
-		if strings.Contains(body, `"`+path+`":`) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("GET /contadores = %s, want %s in it", body, path)
-		}
-	}
+		return strings.Contains(body, `"`+path+`":`)
+	})
 }
 
 func TestLabCounters(t *testing.T) {

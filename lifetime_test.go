@@ -213,17 +213,17 @@ func TestSweepSchedule(t *testing.T) {
 				b := newBubble(t, revisorSettings{keyTTL: tt.ttl}, &stages{list: []stage{{}}})
 				recordKeys(t, b.store, "dead-", 2*sweepBatch, time.Now(), 10)
 				swept := func() int { return strings.Count(b.log.String(), "msg=sweep") }
-				time.Sleep(tt.first - time.Nanosecond)
+				time.Sleep(tt.first - time.Nanosecond) // the bubble's time, not ours
 				synctest.Wait()
 				if swept() != 0 {
 					t.Errorf("swept before %v", tt.first)
 				}
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // the bubble's time, not ours
 				synctest.Wait()
 				if swept() != 1 || !strings.Contains(b.log.String(), fmt.Sprintf(`"expired keys deleted"=%d`, 2*sweepBatch)) {
 					t.Errorf("log after %v = %s, want one sweep of %d keys", tt.first, b.log, 2*sweepBatch)
 				}
-				time.Sleep(5 * tt.first)
+				time.Sleep(5 * tt.first) // the bubble's time, not ours
 				synctest.Wait()
 				if swept() != 1 {
 					t.Errorf("log = %s, want nothing about sweeps that found nothing", b.log)

@@ -114,7 +114,7 @@ func TestByteASecond(t *testing.T) {
 				sending.Go(func() {
 					io.WriteString(client, tt.head)
 					for i := 0; tt.slow != ""; i = (i + 1) % len(tt.slow) {
-						time.Sleep(time.Second)
+						time.Sleep(time.Second) // the bubble's time, not ours
 						if _, err := client.Write([]byte{tt.slow[i]}); err != nil {
 							return
 						}

@@ -50,10 +50,10 @@ func (e *engine) sweepOnce(ctx context.Context) (swept int64, err error) {
 			n, err = t.sweepKeys(e.now(), sweepBatch)
 			return err
 		})
-		swept += n
-		if err != nil {
+		if err != nil { // n was not deleted after all
 			return swept, err
 		}
+		swept += n
 		if n == 0 {
 			break
 		}
@@ -64,21 +64,23 @@ func (e *engine) sweepOnce(ctx context.Context) (swept int64, err error) {
 	if swept == 0 {
 		return 0, nil
 	}
-	for left := int64(1); left > 0; {
-		before := left
+	return swept, e.releasePages(ctx)
+}
+
+// releasePages gives the free pages back, in small steps, as long as that succeeds.
+func (e *engine) releasePages(ctx context.Context) error {
+	for before := int64(-1); ; {
+		var left int64
 		err := e.store.write(ctx, func(t *tx) (err error) {
 			left, err = t.releasePages(sweepPages)
 			return err
 		})
-		if err != nil {
-			return swept, err
+		if err != nil || left == 0 || left == before {
+			return err
 		}
-		if left == before { // nothing could be given back
-			break
-		}
+		before = left
 		if err := pause(ctx, sweepPause); err != nil {
-			return swept, err
+			return err
 		}
 	}
-	return swept, nil
 }

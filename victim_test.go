@@ -173,11 +173,5 @@ func reserveAddress(t *testing.T) string {
 // soon is eventually for what happens within milliseconds.
 func soon(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never happened: %s", what)
-		}
-		time.Sleep(200 * time.Microsecond) // polling, with a deadline
-	}
+	pollEvery(t, 200*time.Microsecond, what, done)
 }

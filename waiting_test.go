@@ -57,7 +57,7 @@ func (s *stages) resolve(context.Context, string) ([]netip.Addr, error) {
 	s.busy++
 	s.most = max(s.most, s.busy)
 	s.mu.Unlock()
-	time.Sleep(now.takes)
+	time.Sleep(now.takes) // the bubble's time, not ours
 	s.mu.Lock()
 	s.busy--
 	s.mu.Unlock()
@@ -226,7 +226,7 @@ func TestWaiting(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBubble(t, revisorSettings{wait: tt.byRule}, &stages{list: tt.attempt})
 				original := b.background(t.Context())
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) // the bubble's time, not ours
 				var headers []string
 				for _, line := range tt.prefer {
 					headers = append(headers, "Prefer: "+line)
@@ -320,7 +320,7 @@ func TestWaiterHangsUp(t *testing.T) {
 		original := b.background(t.Context())
 		ctx, hangUp := context.WithCancel(t.Context())
 		waiter := b.background(ctx, "Prefer: wait=30")
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // the bubble's time, not ours
 		hangUp()
 		if got := <-waiter; got.took != time.Second || got.status != 0 {
 			t.Errorf("the waiter left after %v with %d, want 1s and no answer", got.took, got.status)
