@@ -135,10 +135,7 @@ func TestReadOnlyFile(t *testing.T) {
 					c.expectFirst(made[key], 201)
 				}
 			}
-			eventually(t, "the log is moved into the file", func() bool {
-				info, err := os.Stat(db)
-				return err == nil && info.Size() > int64(len(made))*12000
-			})
+			expectMoved(t, db, len(made))
 			c.kill()
 			next := demo(t, "--db", db)
 			for key, first := range made {

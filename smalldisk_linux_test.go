@@ -109,10 +109,7 @@ func TestDiskFillsUnderTheLog(t *testing.T) {
 	last := post(c, len(done))
 	c.expectFirst(last, 201)
 	done = append(done, last)
-	eventually(t, "the log is moved into the file", func() bool {
-		info, err := os.Stat(db)
-		return err == nil && info.Size() > int64(len(done))*12000
-	})
+	expectMoved(t, db, len(done))
 	c.kill()
 	next := demo(t, "--db", db)
 	for i, first := range done {
@@ -188,4 +185,14 @@ func expectRefusedStart(t *testing.T, db string) {
 	if code != 1 || strings.Count(told, "\n") != 1 || !strings.Contains(told, db) || strings.Contains(told, "dañada") {
 		t.Errorf("exit status %d, standard error %q, want 1 and one line about %s", code, told, db)
 	}
+}
+
+// expectMoved waits until the log is moved into a file of so many large services, each
+// of them, with its key, at least 12000 bytes.
+func expectMoved(t *testing.T, database string, services int) {
+	t.Helper()
+	eventually(t, "the log is moved into the file", func() bool {
+		info, err := os.Stat(database)
+		return err == nil && info.Size() > int64(services)*12000
+	})
 }
