@@ -44,10 +44,11 @@ type load struct {
 	statuses map[int]int64
 }
 
-// measure sends requests over so many kept-alive connections for a time, with net/http's
-// client: a load generator that costs about what a server costs, as a real client
-// would. request makes the n-th request; rate, when not 0, is the steady number of
-// requests a second, and a late answer counts from when its request was due.
+// measure sends requests over so many kept-alive connections for a time, with one
+// http.Client as Go programs share it: a load generator that costs about what a server
+// costs, as a real client would. request makes the n-th request; rate, when not 0, is
+// the steady number of requests a second, and a late answer counts from when its
+// request was due.
 func measure(tb testing.TB, connections int, rate float64, request func(n int64) *http.Request) load {
 	tb.Helper()
 	var next atomic.Int64
@@ -55,12 +56,12 @@ func measure(tb testing.TB, connections int, rate float64, request func(n int64)
 	end := start.Add(*figuresTime)
 	times := make([][]time.Duration, connections)
 	counts := make([]map[int]int64, connections)
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}}
+	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for i := range connections {
 		counts[i] = map[int]int64{}
 		group.Go(func() {
-			transport := &http.Transport{MaxConnsPerHost: 1}
-			defer transport.CloseIdleConnections()
 			for time.Now().Before(end) {
 				n := next.Add(1)
 				due := time.Now()
@@ -68,7 +69,7 @@ func measure(tb testing.TB, connections int, rate float64, request func(n int64)
 					due = start.Add(time.Duration(float64(n) / rate * float64(time.Second)))
 					time.Sleep(time.Until(due)) // the rate, not a wait for something
 				}
-				resp, err := transport.RoundTrip(request(n))
+				resp, err := client.Do(request(n))
 				if err != nil {
 					tb.Errorf("exchange: %v", err)
 					return

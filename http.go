@@ -55,9 +55,12 @@ func newRouter() *httprouter.Router {
 // build one can still become another, and Content-Length is exact.
 type reply struct {
 	status int
-	header http.Header
+	header []headerField
 	body   []byte
 }
+
+// headerField is one field of an answer's header, with its canonical name.
+type headerField struct{ name, value string }
 
 // jsonReply encodes v, ended by one newline.
 func jsonReply(status int, v any) (reply, error) {
@@ -70,10 +73,7 @@ func jsonReply(status int, v any) (reply, error) {
 
 // with sets a header field of the answer, instead of whatever it held.
 func (rep reply) with(name, value string) reply {
-	if rep.header == nil {
-		rep.header = http.Header{}
-	}
-	rep.header.Set(name, value)
+	rep.header = append(rep.header, headerField{name, value})
 	return rep
 }
 
@@ -116,8 +116,8 @@ func sendJSON(w http.ResponseWriter, r *http.Request, v any) error {
 
 func (rep reply) setHeader(w http.ResponseWriter) {
 	header := w.Header()
-	for name, values := range rep.header {
-		header[name] = values
+	for _, field := range rep.header {
+		header.Set(field.name, field.value)
 	}
 	if bodyHasLength(rep.status) {
 		header.Set("Content-Length", strconv.Itoa(len(rep.body)))
@@ -141,7 +141,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	body, err := readWhole(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
 	}
@@ -150,6 +150,16 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	control.SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+// readWhole reads a body of at most maxBody bytes, or one byte more of a longer one.
+func readWhole(r *http.Request) ([]byte, error) {
+	if r.ContentLength < 0 {
+		return io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	}
+	body := make([]byte, r.ContentLength)
+	_, err := io.ReadFull(r.Body, body)
+	return body, err
 }
 
 // readJSONBody asks questions 10 and 12 of a JSON request: is it JSON by its type, and

@@ -194,8 +194,7 @@ func (e *engine) settle(client context.Context, c claim, wait time.Duration) (ou
 		out, err := e.leadLate(client, c)
 		return out, false, err
 	}
-	patience := time.NewTimer(wait)
-	defer patience.Stop()
+	var patience *time.Timer // from the first wait on
 	for {
 		f, leader := e.flights.join(c, e.now())
 		if leader {
@@ -212,7 +211,10 @@ func (e *engine) settle(client context.Context, c claim, wait time.Duration) (ou
 		case wait == 0:
 			return outcome{}, waited, keyInFlight()
 		}
-		waited = true
+		if !waited {
+			waited, patience = true, time.NewTimer(wait)
+			defer patience.Stop()
+		}
 		select {
 		case <-f.done:
 		case <-patience.C:
@@ -312,30 +314,61 @@ func (e *engine) work(client context.Context, f *flight) (outcome, error) {
 // another process has recorded one meanwhile: then nothing is done, and that answer
 // is replayed.
 func (e *engine) applyOnce(ctx context.Context, f *flight) (outcome, error) {
+	mine, err := e.applyNew(ctx, f)
+	var refused *problem
+	if errors.Is(err, errKeyTaken) || errors.As(err, &refused) {
+		return e.applyUnlessRecorded(ctx, f)
+	}
+	return e.concluded(f, mine, err)
+}
+
+// applyNew does so for a key that looked new a moment ago. Nothing is looked up: the
+// key's uniqueness decides, and a refusal, which may come of the very effect that the
+// recorded answer tells, is only a reason to look.
+func (e *engine) applyNew(ctx context.Context, f *flight) (mine success, err error) {
+	err = e.store.write(ctx, func(t *tx) (err error) {
+		mine, err = e.applyAndRecord(t, f)
+		return err
+	})
+	return mine, err
+}
+
+// applyUnlessRecorded does so for a key that may be there.
+func (e *engine) applyUnlessRecorded(ctx context.Context, f *flight) (outcome, error) {
 	var mine success
 	var theirs *recordedAnswer
 	err := e.store.write(ctx, func(t *tx) error {
 		rec, err := t.recordedKey(f.scope.credential, f.scope.key, e.now())
-		if err == nil {
+		switch {
+		case err == nil:
 			theirs = &rec
-			return nil
+		case errors.Is(err, errNotFound):
+			mine, err = e.applyAndRecord(t, f)
 		}
-		if !errors.Is(err, errNotFound) {
-			return err
-		}
-		if mine, err = f.apply(t); err != nil {
-			return err
-		}
-		return t.recordKey(f.scope.credential, f.scope.key, e.recordOf(f, mine))
+		return err
 	})
+	if theirs != nil && err == nil {
+		return replay(*theirs, f.claim)
+	}
+	return e.concluded(f, mine, err)
+}
+
+// applyAndRecord is the promise: an effect and its answer, or neither.
+func (e *engine) applyAndRecord(t *tx, f *flight) (mine success, err error) {
+	if mine, err = f.apply(t); err != nil {
+		return success{}, err
+	}
+	return mine, t.recordKey(f.scope.credential, f.scope.key, e.recordOf(f, mine))
+}
+
+// concluded is the outcome of work whose transaction ended so.
+func (e *engine) concluded(f *flight, mine success, err error) (outcome, error) {
 	var failed *commitError
 	switch {
 	case errors.As(err, &failed):
 		return e.readBack(f, mine, failed)
 	case err != nil:
 		return outcome{}, err
-	case theirs != nil:
-		return replay(*theirs, f.claim)
 	}
 	e.remember(f.scope, e.recordOf(f, mine))
 	return outcome{answer: mine, keyed: true}, nil

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -72,7 +73,7 @@ type problem struct {
 	status     int
 	detail     string
 	extensions []extension
-	header     http.Header
+	header     []headerField
 	close      bool // the connection ends after this answer, in stages
 }
 
@@ -106,10 +107,7 @@ func (p *problem) with(name string, value any) *problem {
 
 // withHeader adds a header field to the answer.
 func (p *problem) withHeader(name, value string) *problem {
-	if p.header == nil {
-		p.header = http.Header{}
-	}
-	p.header.Set(name, value)
+	p.header = append(p.header, headerField{name, value})
 	return p
 }
 
@@ -140,7 +138,7 @@ func (p *problem) reply(instance string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	rep := reply{status: p.status, header: p.header.Clone(), body: body}
+	rep := reply{status: p.status, header: slices.Clone(p.header), body: body}
 	return rep.with("Content-Type", "application/problem+json").with("Content-Language", "es"), nil
 }
 

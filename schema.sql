@@ -19,9 +19,10 @@ CREATE TABLE credentials (
   CHECK ((team = '*') = (role = 'admin'))
 ) STRICT;
 
--- What is watched. Rows stay when retired: their revisions remain readable.
+-- What is watched. Rows stay when retired: their revisions remain readable, and as none is
+-- ever deleted no id is used twice. The same holds of revisions.
 CREATE TABLE services (
-  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  id         INTEGER PRIMARY KEY,
   team       TEXT    NOT NULL,
   name       TEXT    NOT NULL,
   url        TEXT    NOT NULL,    -- to the byte as the client wrote it
@@ -36,7 +37,7 @@ CREATE UNIQUE INDEX living_names ON services (team, name) WHERE retired_at IS NU
 
 -- Checks that were asked for.
 CREATE TABLE revisions (
-  id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  id          INTEGER PRIMARY KEY,
   service     INTEGER NOT NULL REFERENCES services (id),
   created_at  INTEGER NOT NULL,
   finished_at INTEGER,            -- NULL while pending

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -234,9 +235,15 @@ func (rec recordedAnswer) lives(now time.Time) bool {
 	return now.UnixMilli() < rec.expires.UnixMilli()
 }
 
-// keyRow finds what is recorded under a credential's key, its time passed or not.
+// keyRow finds what is recorded under a credential's key, its time passed or not. Most
+// keys are new, so whether there is a row is asked first: the index alone tells, and the
+// driver prepares one column and not nine.
 func (s *statements) keyRow(credential int64, key string) (recordedAnswer, error) {
 	var rec recordedAnswer
+	var there int64
+	if err := s.queryRow(`SELECT 1 FROM keys WHERE credential = ? AND key = ?`, []any{credential, key}, &there); err != nil {
+		return rec, err
+	}
 	var firstUsed, expires int64
 	err := s.queryRow(`SELECT fingerprint, method, path, status, location, etag, body, first_used_at, expires_at
 		FROM keys WHERE credential = ? AND key = ?`, []any{credential, key},
@@ -268,12 +275,19 @@ func (t *tx) recordedKey(credential int64, key string, now time.Time) (recordedA
 	return recordedAnswer{}, errNotFound
 }
 
-// recordKey keeps an answer under the unique (credential, key).
+// errKeyTaken says that there is a row under a key already, its time passed or not.
+var errKeyTaken = errors.New("key taken")
+
+// recordKey keeps an answer under the unique (credential, key), or fails with errKeyTaken.
 func (t *tx) recordKey(credential int64, key string, rec recordedAnswer) error {
-	return t.exec(`INSERT INTO keys (credential, key, fingerprint, method, path, status, location, etag, body, first_used_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	n, err := t.changed(`INSERT INTO keys (credential, key, fingerprint, method, path, status, location, etag, body, first_used_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		credential, key, rec.fingerprint, rec.method, rec.path, rec.answer.status, rec.answer.location, rec.answer.etag,
 		rec.answer.body, rec.firstUsed.UnixMilli(), rec.expires.UnixMilli())
+	if err == nil && n == 0 {
+		return errKeyTaken
+	}
+	return err
 }
 
 // forgetKeys deletes every recorded key: a deliberate defect.
