@@ -138,6 +138,13 @@ func bareHandler() http.Handler {
 // turned away would.
 func benchServer(tb testing.TB, st *store) (address string) {
 	tb.Helper()
+	address, _ = benchServerAt(tb, st, time.Now)
+	return address
+}
+
+// benchServerAt is one with a clock of its own, and its engine.
+func benchServerAt(tb testing.TB, st *store, now func() time.Time) (address string, eng *engine) {
+	tb.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		tb.Fatal(err)
@@ -147,9 +154,9 @@ func benchServer(tb testing.TB, st *store) (address string) {
 	role := newRevisor(revisorConfig{
 		revisorSettings: revisorSettings{keyTTL: 24 * time.Hour},
 		store:           st, practice: practiceCredentials(), log: log,
-		now: time.Now, random: func() float64 { return 0 }, pause: pause, resolve: systemResolve,
+		now: now, random: func() float64 { return 0 }, pause: pause, resolve: systemResolve,
 	})
-	return serveBench(tb, role.handler)
+	return serveBench(tb, role.handler), role.engine
 }
 
 func benchStore(tb testing.TB, name string) *store {
@@ -368,9 +375,8 @@ func (f figures) manyKeys(bare load) {
 
 // sweeping: all the old keys go away while writers work.
 func (f figures) sweeping(large *store, steady load) {
-	past := func() time.Time { return time.Now().Add(12 * time.Hour) }
-	api := benchServer(f.b, large)
-	eng := newEngine(engineConfig{store: large, now: past, log: slog.New(slog.DiscardHandler), ttl: 24 * time.Hour})
+	later := func() time.Time { return time.Now().Add(12 * time.Hour) }
+	api, eng := benchServerAt(f.b, large, later)
 	before := fileSize(f.b, large)
 	ctx, stop := context.WithCancel(context.Background())
 	swept := make(chan int64, 1)

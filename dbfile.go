@@ -56,6 +56,7 @@ type store struct {
 // new one (eight hex digits). A file that is not ours, or newer than this program, is
 // refused untouched.
 func openStore(path string, newTag func() string) (*store, error) {
+	syncDataOnly()
 	s, err := openPools(path, newTag)
 	if err != nil {
 		return nil, fmt.Errorf("la base de datos %s: %w", path, err)

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -83,6 +84,8 @@ type engine struct {
 	// recent holds recorded answers. They do not change while they live, so an answer
 	// from memory is the one on file.
 	recent *lru.Cache[scopedKey, recordedAnswer]
+
+	unswept atomic.Int64 // keys recorded since the sweep's last step
 }
 
 // newEngine returns an engine with nothing in flight.
@@ -370,6 +373,7 @@ func (e *engine) concluded(f *flight, mine success, err error) (outcome, error) 
 	case err != nil:
 		return outcome{}, err
 	}
+	e.unswept.Add(1)
 	e.remember(f.scope, e.recordOf(f, mine))
 	return outcome{answer: mine, keyed: true}, nil
 }

@@ -194,6 +194,34 @@ func TestSweepSparesAKeyThatIsUsedAgain(t *testing.T) {
 	b.expectReplay(b.call("POST", "/servicios", "escritura-a", b.service("tres"), "Idempotency-Key: k1"), again)
 }
 
+// TestSweepKeepsUp: a sweep that has fallen behind deletes at least what comes in.
+func TestSweepKeepsUp(t *testing.T) {
+	t.Parallel()
+	const recorded = sweepBatch + 5
+	b := newBench(t, benchOptions{})
+	used := 0
+	for _, tt := range []struct {
+		took time.Duration
+		keys int // recorded since the last step
+		want int64
+	}{
+		{0, 0, sweepBatch},
+		{sweepPatience - 1, recorded, sweepBatch},
+		{sweepPatience, 0, sweepBatch}, // those were counted by the step before
+		{sweepPatience, recorded, recorded},
+		{sweepPatience, 3, sweepBatch},
+	} {
+		for range tt.keys {
+			used++
+			name := fmt.Sprint("s-", used)
+			b.expectFirst(b.call("POST", "/servicios", "escritura-a", b.service(name), "Idempotency-Key: "+name), 201)
+		}
+		if got := b.engine.nextBatch(tt.took); got != tt.want {
+			t.Errorf("nextBatch(%v) after %d new keys = %d, want %d", tt.took, tt.keys, got, tt.want)
+		}
+	}
+}
+
 // TestSweepSchedule: it comes by itself, soon where keys are short-lived, and says so
 // when it did something.
 func TestSweepSchedule(t *testing.T) {

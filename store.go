@@ -294,7 +294,7 @@ func (t *tx) recordKey(credential int64, key string, rec recordedAnswer) error {
 func (t *tx) forgetKeys() error { return t.exec(`DELETE FROM keys`) }
 
 // sweepKeys deletes at most limit keys whose time has passed and tells how many.
-func (t *tx) sweepKeys(now time.Time, limit int) (int64, error) {
+func (t *tx) sweepKeys(now time.Time, limit int64) (int64, error) {
 	return t.changed(`DELETE FROM keys WHERE id IN
 		(SELECT id FROM keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`, now.UnixMilli(), limit)
 }

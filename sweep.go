@@ -12,8 +12,12 @@ import (
 const (
 	// sweepBatch and sweepPause keep the sweep's writes small and apart, so that
 	// nobody's commit waits long behind one.
-	sweepBatch = 20
+	sweepBatch = 16
 	sweepPause = 10 * time.Millisecond
+	// sweepPatience is after how long a sweep that is not done has fallen behind: keys
+	// come faster than it goes. From then on a batch is no smaller than what was
+	// recorded since the one before, or the file would grow for ever.
+	sweepPatience = 10 * time.Minute
 	// sweepPages is how many free pages one step gives back.
 	sweepPages = 50
 	// longestSweepInterval is how often the sweep looks when keys live long.
@@ -44,10 +48,11 @@ func (e *engine) sweep(ctx context.Context) {
 
 // sweepOnce deletes what has expired, in small steps, and gives the pages back.
 func (e *engine) sweepOnce(ctx context.Context) (swept int64, err error) {
-	for {
+	for began := e.now(); ; {
 		var n int64
+		batch := e.nextBatch(e.now().Sub(began))
 		err := e.store.write(ctx, func(t *tx) (err error) {
-			n, err = t.sweepKeys(e.now(), sweepBatch)
+			n, err = t.sweepKeys(e.now(), batch)
 			return err
 		})
 		if err != nil { // n was not deleted after all
@@ -65,6 +70,15 @@ func (e *engine) sweepOnce(ctx context.Context) (swept int64, err error) {
 		return 0, nil
 	}
 	return swept, e.releasePages(ctx)
+}
+
+// nextBatch is how many keys the next step deletes of a sweep that has taken so long.
+func (e *engine) nextBatch(so time.Duration) int64 {
+	recorded := e.unswept.Swap(0)
+	if so < sweepPatience {
+		return sweepBatch
+	}
+	return max(sweepBatch, recorded)
 }
 
 // releasePages gives the free pages back, in small steps, as long as that succeeds.
