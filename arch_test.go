@@ -78,6 +78,8 @@ func TestImportWalls(t *testing.T) {
 		"modernc.org/sqlite/lib":              {"statements.go"},
 		"github.com/alecthomas/kong":          {"cli.go"},
 		"github.com/nlnwa/whatwg-url/url":     {"serviceurl.go"},
+		"github.com/schollz/progressbar/v3":   {"progress.go"},
+		"github.com/mattn/go-isatty":          {"progress.go"},
 		"github.com/dunglas/httpsfv":          {"fingerprint.go"},
 		"os":                                  {"main.go", "commands.go", "dbfile.go", "backup.go"},
 		"os/signal":                           {"main.go"},

@@ -50,6 +50,7 @@
 //	script.go         a server that answers what it is told
 //	backoff.go        what jitter does
 //	verify.go         the judge of an Idempotency-Key; checks.go lists its checks
+//	progress.go       how far a long run has come
 //	defects.go        what can be wrong on purpose (--break)
 //	version.go        what this binary is
 package main

@@ -37,7 +37,7 @@ type wall struct {
 // walls names every file once.
 var walls = []wall{
 	{pure, pure},
-	{[]string{"panic.go", "pause.go", "transport.go", "version.go", "serve.go"}, nil},
+	{[]string{"panic.go", "pause.go", "progress.go", "transport.go", "version.go", "serve.go"}, nil},
 	{storage, slices.Concat(storage, []string{"panic.go", "pause.go"})},
 
 	{[]string{"http.go", "close.go"}, []string{"http.go", "close.go", "document.go", "panic.go", "problem.go"}},
