@@ -50,6 +50,7 @@
 //	script.go         a server that answers what it is told
 //	backoff.go        what jitter does
 //	verify.go         the judge of an Idempotency-Key; checks.go lists its checks
+//	report.go         what it tells; junit.go and tap.go, for machines that ask so
 //	progress.go       how far a long run has come
 //	defects.go        what can be wrong on purpose (--break)
 //	version.go        what this binary is

@@ -34,6 +34,13 @@ func isTerminal(to io.Writer) bool {
 	return ok && isatty.IsTerminal(file.Fd())
 }
 
+// tell says what is being done now.
+func (p *progress) tell(doing string) {
+	if p != nil {
+		p.bar.Describe(doing)
+	}
+}
+
 // step says that one more step is done.
 func (p *progress) step() {
 	if p != nil {

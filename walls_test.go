@@ -82,6 +82,8 @@ var walls = []wall{
 	{[]string{"gateway.go", "upload.go"}, slices.Concat(wire, []string{"gateway.go", "upload.go", "attempt.go", "transport.go"})},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
+	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
+	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
 
 	// The process: it puts together, and knows nobody's insides.
