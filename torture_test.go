@@ -54,7 +54,7 @@ const (
 type torture struct {
 	t         *testing.T
 	seed      uint64
-	logbook    logbook
+	logbook   logbook
 	db        string
 	revisor   *victim
 	direct    *url.URL // the revisor's address
