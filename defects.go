@@ -17,22 +17,26 @@ import (
 type defect string
 
 const (
-	noFingerprint    defect = "no-fingerprint"    // a changed body is replayed
-	ignoreKey        defect = "ignore-key"        // keys do nothing
-	noScope          defect = "no-scope"          // keys are shared between credentials
-	lateReserve      defect = "late-reserve"      // the key is taken after the work
-	recordFailures   defect = "record-failures"   // a 422 becomes the key's answer
-	volatileKeys     defect = "volatile-keys"     // keys are lost at a restart
-	splitTransaction defect = "split-transaction" // effect and answer in two transactions
-	report500        defect = "report-500"        // a report without finished revisions fails
-	abrupt413        defect = "abrupt-413"        // the connection is closed in the client's face
-	keyPerAttempt    defect = "key-per-attempt"   // register: a new key for every attempt
+	noFingerprint    defect = "no-fingerprint"       // a changed body is replayed
+	ignoreKey        defect = "ignore-key"           // keys do nothing
+	noScope          defect = "no-scope"             // keys are shared between credentials
+	lateReserve      defect = "late-reserve"         // the key is taken after the work
+	recordFailures   defect = "record-failures"      // a 422 becomes the key's answer
+	volatileKeys     defect = "volatile-keys"        // keys are lost at a restart
+	splitTransaction defect = "split-transaction"    // effect and answer in two transactions
+	cancelOnHangup   defect = "cancel-on-hangup"     // the answer is not recorded when the client hung up
+	lateFingerprint  defect = "late-fingerprint"     // while the original works, a changed body is not noticed
+	stuckOnConflict  defect = "stuck-after-conflict" // a key that was met in flight stays there
+	bareReplay       defect = "bare-replay"          // a replay without its Location
+	report500        defect = "report-500"           // a report without finished revisions fails
+	abrupt413        defect = "abrupt-413"           // the connection is closed in the client's face
+	keyPerAttempt    defect = "key-per-attempt"      // register: a new key for every attempt
 )
 
 // serverDefects are those of the role revisor, registerDefects those of the tool.
 var (
 	serverDefects = []defect{noFingerprint, ignoreKey, noScope, lateReserve, recordFailures, volatileKeys,
-		splitTransaction, report500, abrupt413}
+		splitTransaction, cancelOnHangup, lateFingerprint, stuckOnConflict, bareReplay, report500, abrupt413}
 	registerDefects = []defect{keyPerAttempt}
 )
 
@@ -99,18 +103,19 @@ func (e *engine) leadLate(client context.Context, c claim) (outcome, error) {
 	if err := c.prepare(ctx); err != nil {
 		return outcome{}, err
 	}
-	return e.applyInTwo(ctx, f)
+	return e.applyInTwo(ctx, ctx, f)
 }
 
 // applyInTwo makes the effect in one transaction and records its answer in another: a
-// crash in between leaves the effect without its key.
-func (e *engine) applyInTwo(ctx context.Context, f *flight) (outcome, error) {
-	out, err := e.applyUnrecorded(ctx, f.operation)
+// crash in between leaves the effect without its key. So does a client that hangs up,
+// when the recording is on its own context.
+func (e *engine) applyInTwo(work, recording context.Context, f *flight) (outcome, error) {
+	out, err := e.applyUnrecorded(work, f.operation)
 	if err != nil {
 		return outcome{}, err
 	}
 	out.keyed = true
-	return out, e.recordApart(ctx, f, out.answer)
+	return out, e.recordApart(recording, f, out.answer)
 }
 
 // recordApart records an answer in a transaction of its own. A key that is there
@@ -135,6 +140,26 @@ func (e *engine) recordFailure(ctx context.Context, f *flight, failure error) er
 		return err
 	}
 	return e.recordApart(ctx, f, success{status: rep.status, body: rep.body})
+}
+
+// strand puts another flight in the place of f, if f is still there. It has no leader who
+// could leave: whoever finds it is told that the original works, for as long as this
+// process lives.
+func (t *flightTable) strand(f *flight) {
+	stuck := newFlight(f.claim, f.since)
+	close(stuck.looked)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byKey[f.scope] == f {
+		t.byKey[f.scope] = stuck
+	}
+}
+
+// bare takes from an answer what a record without the header section does not hold.
+func (d defects) bare(out *outcome) {
+	if d[bareReplay] && out.replayed {
+		out.answer.location = ""
+	}
 }
 
 // sendAbruptly answers and closes at once, whatever the client is still sending: the

@@ -73,10 +73,13 @@ func (t *flightTable) join(c claim, now time.Time) (f *flight, leader bool) {
 	return f, true
 }
 
-// leave takes a flight out of the table and wakes who waits for it.
+// leave takes a flight out of the table, where nobody else has its place unless a defect
+// put it there, and wakes who waits for it.
 func (t *flightTable) leave(f *flight) {
 	t.mu.Lock()
-	delete(t.byKey, f.scope)
+	if t.byKey[f.scope] == f {
+		delete(t.byKey, f.scope)
+	}
 	t.mu.Unlock()
 	close(f.done)
 }

@@ -124,6 +124,7 @@ func (e *engine) do(w http.ResponseWriter, r *http.Request, op operation) error 
 	if !out.replayed && op.committed != nil {
 		op.committed()
 	}
+	e.broken.bare(&out)
 	out.send(w, r)
 	return nil
 }
@@ -209,9 +210,12 @@ func (e *engine) settle(client context.Context, c claim, wait time.Duration) (ou
 		case f.recorded != nil:
 			out, err := replay(*f.recorded, c)
 			return out, waited, err
-		case f.print != c.print:
+		case f.print != c.print && !e.broken[lateFingerprint]:
 			return outcome{}, waited, keyReused()
-		case wait == 0:
+		case e.broken[stuckOnConflict]:
+			e.flights.strand(f)
+		}
+		if wait == 0 {
 			return outcome{}, waited, keyInFlight()
 		}
 		if !waited {
@@ -225,10 +229,11 @@ func (e *engine) settle(client context.Context, c claim, wait time.Duration) (ou
 		case <-client.Done():
 			return outcome{}, waited, client.Err()
 		}
-		if f.answer != nil {
+		if f.answer != nil && f.print == c.print {
 			return outcome{answer: *f.answer, keyed: true, replayed: true}, waited, nil
 		}
-		// The original failed and left its place: one of those who waited takes it.
+		// The original failed, or was not mine (a defect), and left its place: one of those
+		// who waited takes it.
 	}
 }
 
@@ -308,7 +313,9 @@ func (e *engine) work(client context.Context, f *flight) (outcome, error) {
 	case err != nil:
 		return outcome{}, err
 	case e.broken[splitTransaction]:
-		return e.applyInTwo(ctx, f)
+		return e.applyInTwo(ctx, ctx, f)
+	case e.broken[cancelOnHangup]:
+		return e.applyInTwo(ctx, client, f)
 	}
 	return e.applyOnce(ctx, f)
 }

@@ -136,7 +136,9 @@ func newReporter(out, terminal io.Writer, format, target string, checks int) *re
 }
 
 // begin says which check is being made.
-func (r *reporter) begin(id, sentence string) { r.progress.tell(printable([]byte(id+": "+sentence), shownDoing)) }
+func (r *reporter) begin(id, sentence string) {
+	r.progress.tell(printable([]byte(id+": "+sentence), shownDoing))
+}
 
 // end takes a check's verdict. Its detail may hold what a server sent.
 func (r *reporter) end(v verdict) {

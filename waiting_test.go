@@ -110,8 +110,13 @@ type timed struct {
 // register sends the same keyed registration every time and returns its answer when it
 // has come.
 func (b *bubble) register(ctx context.Context, headers ...string) timed {
+	return b.registerNamed(ctx, "avisos", headers...)
+}
+
+// registerNamed is register with another body under the same key.
+func (b *bubble) registerNamed(ctx context.Context, name string, headers ...string) timed {
 	began := time.Now()
-	r := httptest.NewRequestWithContext(ctx, "POST", "/servicios", strings.NewReader(`{"nombre":"avisos","url":"http://puerta.example/"}`))
+	r := httptest.NewRequestWithContext(ctx, "POST", "/servicios", strings.NewReader(`{"nombre":"`+name+`","url":"http://puerta.example/"}`))
 	r.Header.Set("Authorization", "Bearer escritura-a")
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", "k1")
