@@ -75,7 +75,7 @@ func (v *verification) meets(ctx context.Context, size int) (refused bool, err e
 }
 
 // burst sends equal requests, all at the same moment.
-func (i *intention) burst(ctx context.Context, t requestTemplate, size int) ([]answer, error) {
+func (i *intent) burst(ctx context.Context, t requestTemplate, size int) ([]answer, error) {
 	answers, errs := make([]answer, size), make([]error, size)
 	var burst sync.WaitGroup
 	start := make(chan struct{})

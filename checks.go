@@ -126,11 +126,11 @@ func checkReplay(ctx context.Context, v *verification) error {
 
 // changedFrom is another request under the same key as i: the one that the profile has,
 // or the creation of something else.
-func (v *verification) changedFrom(i *intention) (*intention, requestTemplate) {
+func (v *verification) changedFrom(i *intent) (*intent, requestTemplate) {
 	if v.profile.changed != nil {
 		return i, *v.profile.changed
 	}
-	return i.like(func(other *intention) { other.unique = v.newUnique() }), v.profile.create
+	return i.like(func(other *intent) { other.unique = v.newUnique() }), v.profile.create
 }
 
 func checkChangedBody(ctx context.Context, v *verification) error {
@@ -194,7 +194,7 @@ func checkTwoKeys(ctx context.Context, v *verification) error {
 	if _, err := i.create(ctx); err != nil {
 		return err
 	}
-	second := i.like(func(other *intention) { other.key = v.newKey() })
+	second := i.like(func(other *intent) { other.key = v.newKey() })
 	if !v.profile.secondKey.given() {
 		if _, err := second.create(ctx); err != nil {
 			return fmt.Errorf("con la segunda llave: %w", err)
@@ -219,7 +219,7 @@ func checkOtherCredential(ctx context.Context, v *verification) error {
 	if _, err := mine.create(ctx); err != nil {
 		return err
 	}
-	theirs := mine.like(func(other *intention) { other.as = 1 })
+	theirs := mine.like(func(other *intent) { other.as = 1 })
 	before, err := theirs.effects(ctx)
 	if err != nil {
 		return err

@@ -99,14 +99,14 @@ func checkGetWithKey(ctx context.Context, v *verification) error {
 }
 
 // two creates two things; what is done to them goes under one key.
-func (v *verification) two(ctx context.Context) (both [2]*intention, key string, err error) {
+func (v *verification) two(ctx context.Context) (both [2]*intent, key string, err error) {
 	for n := range both {
 		both[n] = v.intend()
 		if _, err := both[n].create(ctx); err != nil {
 			return both, "", err
 		}
 	}
-	return both, both[0].like(func(other *intention) { other.key = v.newKey() }).spelled(), nil
+	return both, both[0].like(func(other *intent) { other.key = v.newKey() }).spelled(), nil
 }
 
 // checkPutWithKey replaces both. Where effects are counted, the second must be seen.
@@ -116,7 +116,7 @@ func checkPutWithKey(ctx context.Context, v *verification) error {
 		return err
 	}
 	for _, i := range both {
-		after := i.like(func(other *intention) { other.unique = v.newUnique() })
+		after := i.like(func(other *intent) { other.unique = v.newUnique() })
 		after.values["id"], after.values["etag"] = i.values["id"], i.values["etag"]
 		got, err := after.sendSpelled(ctx, v.profile.update.request, key)
 		if err != nil {

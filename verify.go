@@ -31,6 +31,9 @@ const (
 	checksAtOnce = 4
 )
 
+// verifyBursts is how many equal requests are sent at once, one burst after another.
+var verifyBursts = []int{2, 10, 100}
+
 // errVerifyFailed says that not every required check passed. The person has been told.
 var errVerifyFailed = errors.New("verify failed")
 
@@ -46,7 +49,9 @@ type verification struct {
 	lossy   func(target *url.URL, fault string) (base *url.URL, end func(), err error)
 	timeout time.Duration // of one request; 0: verifyRequestTime
 	bursts  []int         // how many equal requests are sent at once
-	report  *reporter
+	// patience bounds how long an intention is repeated while its original runs; 0: settlePatience.
+	patience time.Duration
+	report   *reporter
 
 	transport *http.Transport
 	mu        sync.Mutex
@@ -74,6 +79,9 @@ func (v *verification) run(ctx context.Context) error {
 	v.transport = newTransport()
 	if v.timeout == 0 {
 		v.timeout = verifyRequestTime
+	}
+	if v.patience == 0 {
+		v.patience = settlePatience
 	}
 	start := v.now()
 	limited, cancel := context.WithTimeout(ctx, verifyTime)
@@ -119,10 +127,10 @@ func (v *verification) reach(ctx context.Context) error {
 }
 
 // judge makes the checks, some at once, and returns where each verdict will come.
-func (v *verification) judge(ctx context.Context, checks []check, unreachable error) []chan verdict {
-	verdicts := make([]chan verdict, len(checks))
+func (v *verification) judge(ctx context.Context, checks []check, unreachable error) []chan checkVerdict {
+	verdicts := make([]chan checkVerdict, len(checks))
 	for i := range checks {
-		verdicts[i] = make(chan verdict, 1)
+		verdicts[i] = make(chan checkVerdict, 1)
 	}
 	go func() {
 		slots := make(chan struct{}, checksAtOnce)
@@ -138,8 +146,8 @@ func (v *verification) judge(ctx context.Context, checks []check, unreachable er
 }
 
 // verdict makes one check.
-func (v *verification) verdict(ctx context.Context, c check, unreachable error) verdict {
-	told := verdict{id: c.id, sentence: c.sentence, source: c.source, state: checkOK}
+func (v *verification) verdict(ctx context.Context, c check, unreachable error) checkVerdict {
+	told := checkVerdict{id: c.id, sentence: c.sentence, source: c.source, state: checkOK}
 	if c.lacks != "" {
 		told.state, told.detail = checkOmitted, c.lacks
 		return told
@@ -227,7 +235,8 @@ func (v *verification) clean(ctx context.Context) {
 	if err := v.look(ctx); err != nil {
 		v.note("no se pudo comprobar si queda algo de prueba: %v", err)
 	}
-	for _, thing := range slices.Clone(v.things) {
+	for n := range v.things {
+		thing := v.things[n]
 		if thing.removed {
 			continue
 		}
@@ -240,8 +249,8 @@ func (v *verification) clean(ctx context.Context) {
 }
 
 // resume is an intention of before, as far as asking and removing go.
-func (v *verification) resume(b begun) *intention {
-	return &intention{v: v, as: b.as, unique: b.unique, values: map[string]string{"unique": b.unique}}
+func (v *verification) resume(b begun) *intent {
+	return &intent{v: v, as: b.as, unique: b.unique, values: map[string]string{"unique": b.unique}}
 }
 
 // look finds what no answer has told of, where the profile makes that possible. A list of

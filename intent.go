@@ -1,4 +1,4 @@
-// intention.go owns one intention of a client: what is unique about it, its key, and the
+// intent.go owns one intention of a client: what is unique about it, its key, and the
 // requests, effects and removals that belong to it. It must not know what is checked.
 
 package main
@@ -19,8 +19,8 @@ const (
 	settlePause    = 40 * time.Millisecond
 )
 
-// intention is something that somebody wants done once.
-type intention struct {
+// intent is something that somebody wants done once.
+type intent struct {
 	v      *verification
 	as     int // the credential
 	unique string
@@ -30,8 +30,8 @@ type intention struct {
 }
 
 // intend begins an intention of the first credential.
-func (v *verification) intend() *intention {
-	i := &intention{v: v, unique: v.newUnique(), key: v.newKey()}
+func (v *verification) intend() *intent {
+	i := &intent{v: v, unique: v.newUnique(), key: v.newKey()}
 	i.values = map[string]string{"unique": i.unique}
 	v.remember(0, i.unique)
 	return i
@@ -39,7 +39,7 @@ func (v *verification) intend() *intention {
 
 // like is another intention that shares what is unique with i, or its key, as the checks
 // need it.
-func (i *intention) like(change func(*intention)) *intention {
+func (i *intent) like(change func(*intent)) *intent {
 	other := *i
 	other.values = map[string]string{"unique": i.unique}
 	change(&other)
@@ -49,7 +49,7 @@ func (i *intention) like(change func(*intention)) *intention {
 }
 
 // call fills a request in, credential included.
-func (i *intention) call(t requestTemplate) call {
+func (i *intent) call(t requestTemplate) call {
 	base := i.base
 	if base == nil {
 		base = i.v.profile.base
@@ -63,7 +63,7 @@ func (i *intention) call(t requestTemplate) call {
 }
 
 // spelled is the key as the API wants it.
-func (i *intention) spelled() string {
+func (i *intent) spelled() string {
 	if i.v.profile.spelling == "quoted" {
 		return quoteKey(i.key)
 	}
@@ -74,23 +74,23 @@ func (i *intention) spelled() string {
 func quoteKey(key string) string { return `"` + key + `"` }
 
 // send makes a request under the intention's key.
-func (i *intention) send(ctx context.Context, t requestTemplate) (answer, error) {
+func (i *intent) send(ctx context.Context, t requestTemplate) (answer, error) {
 	return i.sendSpelled(ctx, t, i.spelled())
 }
 
-func (i *intention) sendSpelled(ctx context.Context, t requestTemplate, key string) (answer, error) {
+func (i *intent) sendSpelled(ctx context.Context, t requestTemplate, key string) (answer, error) {
 	c := i.call(t)
 	c.header.Set(keyHeader, key)
 	return i.v.attempt(ctx, c)
 }
 
 // create makes the profile's creation, which must succeed, and learns what it created.
-func (i *intention) create(ctx context.Context) (answer, error) {
+func (i *intent) create(ctx context.Context) (answer, error) {
 	return i.succeed(ctx, i.v.profile.create)
 }
 
 // succeed makes a creation that must succeed.
-func (i *intention) succeed(ctx context.Context, t requestTemplate) (answer, error) {
+func (i *intent) succeed(ctx context.Context, t requestTemplate) (answer, error) {
 	got, err := i.send(ctx, t)
 	if err != nil {
 		return answer{}, err
@@ -103,7 +103,7 @@ func (i *intention) succeed(ctx context.Context, t requestTemplate) (answer, err
 }
 
 // learn takes the id and the entity tag of what an answer says was created.
-func (i *intention) learn(got answer) {
+func (i *intent) learn(got answer) {
 	if etag := got.header.Get("ETag"); etag != "" {
 		i.values["etag"] = etag
 	}
@@ -114,7 +114,7 @@ func (i *intention) learn(got answer) {
 }
 
 // idIn is the id of what an answer says was created; "" when it says none.
-func (i *intention) idIn(got answer) string {
+func (i *intent) idIn(got answer) string {
 	var whole any
 	if i.v.profile.id == nil || !i.v.profile.created.met(got) || decodeJSON(got.body, &whole) != nil {
 		return ""
@@ -124,14 +124,14 @@ func (i *intention) idIn(got answer) string {
 }
 
 // settle repeats a creation until the original no longer runs, and returns its answer.
-func (i *intention) settle(ctx context.Context, t requestTemplate) (answer, error) {
+func (i *intent) settle(ctx context.Context, t requestTemplate) (answer, error) {
 	for waited := time.Duration(0); ; waited += settlePause {
 		got, err := i.send(ctx, t)
 		if err != nil || !i.v.profile.inFlight.met(got) {
 			return got, err
 		}
-		if waited >= settlePatience {
-			return got, fmt.Errorf("tras %s de espera llegó %s: la llave sigue en curso", spell(settlePatience), got.gist())
+		if waited >= i.v.patience {
+			return got, fmt.Errorf("tras %s de espera llegó %s: la llave sigue en curso", spell(i.v.patience), got.gist())
 		}
 		if err := i.v.wait(ctx, settlePause); err != nil {
 			return answer{}, err
@@ -141,7 +141,7 @@ func (i *intention) settle(ctx context.Context, t requestTemplate) (answer, erro
 
 // recovers repeats a creation of which the client does not know what became: it must end
 // in a success with one effect, and stay that answer.
-func (i *intention) recovers(ctx context.Context, t requestTemplate) error {
+func (i *intent) recovers(ctx context.Context, t requestTemplate) error {
 	got, err := i.settle(ctx, t)
 	if err != nil {
 		return fmt.Errorf("al repetir: %w", err)
@@ -161,12 +161,13 @@ func (i *intention) recovers(ctx context.Context, t requestTemplate) error {
 }
 
 // effects counts what was done of this intention, as its credential sees it.
-func (i *intention) effects(ctx context.Context) (int, error) {
+func (i *intent) effects(ctx context.Context) (int, error) {
 	how := i.v.profile.counting
 	if how == nil {
 		return i.v.idsOf(i.as, i.unique), nil
 	}
 	c := i.call(requestTemplate{method: "GET", path: how.path})
+	c.base = i.v.profile.base // not by the way on which answers are lost
 	got, err := i.v.attempt(ctx, c)
 	if err != nil {
 		return 0, err
@@ -179,7 +180,7 @@ func (i *intention) effects(ctx context.Context) (int, error) {
 }
 
 // expectEffects counts, and compares.
-func (i *intention) expectEffects(ctx context.Context, want int) error {
+func (i *intent) expectEffects(ctx context.Context, want int) error {
 	got, err := i.effects(ctx)
 	if err == nil && got != want {
 		err = fmt.Errorf("efectos: %d; se esperaba %d", got, want)
@@ -188,7 +189,7 @@ func (i *intention) expectEffects(ctx context.Context, want int) error {
 }
 
 // removes takes away what was created. With a key, that goes along.
-func (i *intention) removes(ctx context.Context, keys ...string) error {
+func (i *intent) removes(ctx context.Context, keys ...string) error {
 	remove := i.v.profile.remove
 	c := i.call(remove.request)
 	for _, key := range keys {
