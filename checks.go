@@ -1,295 +1,281 @@
-// checks.go owns what verify checks: the seven sentences of the promise, each with a
-// stable name and the conversation that proves it. A check knows the HTTP contract
-// and nothing of revisor's insides; none depends on what another one left behind.
+// checks.go owns what verify checks: the sentences of the promise, each with a stable id,
+// where it stands, and what a profile must say so that it can be tested. A check knows
+// what a profile says and no API; none depends on what another one left behind. Each
+// compares what its own sentence is about: the header fields of a replay, replay alone.
 
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
-	"regexp"
-	"slices"
-	"strings"
-	"sync"
 )
-
-// inFlightBurst is how many equal requests are sent at once: enough that some meet
-// while the original runs, also where nothing slows it down.
-const inFlightBurst = 10
-
-// registeredLocation is the Location of a registered service.
-var registeredLocation = regexp.MustCompile(`^/servicios/[0-9]+$`)
 
 // check is one sentence of the promise.
 type check struct {
 	id       string // stable: people and tests look for it
 	sentence string
+	source   string // of the sentence: a section of the draft, or a policy that a server may have
+	lacks    string // what the profile does not say; "" when the check can be made
 	run      func(ctx context.Context, v *verification) error
 }
 
-// promiseChecks returns the checks in the order in which they run and are counted.
-func promiseChecks() []check {
-	return []check{
-		{"replay", "misma llave y mismo cuerpo: la misma respuesta y un solo efecto", checkReplay},
-		{"changed-body", "misma llave y otro cuerpo: 422 y ningún efecto", checkChangedBody},
-		{"in-flight", "misma llave mientras corre el original: 409, y después su 201", checkInFlight},
-		{"failure-frees", "una petición que falla deja libre la llave: corregida, 201", checkFailureFrees},
-		{"two-keys", "dos llaves y el mismo cuerpo: 409 por el nombre y un solo efecto", checkTwoKeys},
-		{"other-credential", "la misma llave con otra credencial: su propio efecto", checkOtherCredential},
-		{"retired-replay", "repetir después de retirar: la respuesta guardada y ningún efecto", checkRetiredReplay},
+// Where sentences stand. The draft is draft-ietf-httpapi-idempotency-key-header-07.
+const (
+	draftSyntax     = "borrador 07, 2.1: el valor es una cadena, y una petición lleva una sola llave"
+	draftUnique     = "borrador 07, 2.2 y 2.7: una llave no sirve para otra petición (422)"
+	draftExpiry     = "borrador 07, 2.3: las llaves pueden vencer"
+	draftRetry      = "borrador 07, 2.6: al que repite se le da el resultado de la primera vez"
+	draftConcurrent = "borrador 07, 2.6 y 2.7: repetida antes de que termine el original, conflicto (409)"
+	draftComposite  = "borrador 07, 5: la llave se busca junto con quien la manda"
+	draftValidate   = "borrador 07, 5: la llave se valida antes de procesar la petición"
+	draftPurpose    = "borrador 07, 1: quien no recibió respuesta puede repetir sin riesgo"
+	policyFailure   = "política del servidor: qué pasa con la llave de una petición que falla"
+	policySecondKey = "borrador 07, 2.2: otra llave es otra petición; qué pasa entonces lo dice la política del servidor"
+	policyRoute     = "política del servidor: si la llave vale en una ruta o en todas"
+	policyRetired   = "política del servidor: la llave promete la respuesta, no el estado"
+	safeMethods     = "RFC 9110, 9.2.2, y borrador 07, 1: estos métodos ya son idempotentes y no necesitan llave"
+	lacksRemove     = "el perfil no dice cómo se retira lo creado (remove, y el id: create.id)"
+	lacksMismatch   = "el perfil no dice con qué se rechaza otra petición con la misma llave (expect.mismatch)"
+	lacksMalformed  = "el perfil no dice con qué se rechaza una llave mal formada (expect.malformed)"
+	lacksInFlight   = "el perfil no dice qué recibe quien repite mientras corre el original (expect.in_flight)"
+	lacksCounting   = "el perfil no dice dónde se ven los efectos (effects)"
+	lacksSecond     = "el perfil no trae una segunda credencial (credentials)"
+)
+
+// promiseChecks returns the checks in the order in which they are told and counted.
+func promiseChecks(p *profile) []check {
+	unless := func(known bool, lacks string) string {
+		if known {
+			return ""
+		}
+		return lacks
 	}
+	removes := p.remove != nil && p.id != nil
+	failure := "una petición que falla deja libre la llave: corregida, se hace"
+	if p.invalid != nil && p.invalid.records {
+		failure = "una petición que falla queda grabada: repetida, la misma respuesta y ningún efecto"
+	}
+	checks := []check{
+		{"replay", "misma llave y mismo cuerpo: la misma respuesta, con sus cabeceras, y un solo efecto", draftRetry, "", checkReplay},
+		{"changed-body", "misma llave y otro cuerpo: se rechaza, no hace nada, y el original se puede repetir", draftUnique,
+			unless(p.mismatch.given(), lacksMismatch), checkChangedBody},
+		{"in-flight", "misma llave mientras corre el original: se rechaza o espera, y un solo efecto", draftConcurrent,
+			unless(p.inFlight.given(), lacksInFlight), checkInFlight},
+		{"concurrent-body", "misma llave y otro cuerpo mientras corre el original: se rechaza por el cuerpo, y un solo efecto", draftUnique,
+			unless(p.mismatch.given(), lacksMismatch), checkConcurrentBody},
+		{"failure-frees", failure, policyFailure,
+			unless(p.invalid != nil, "el perfil no trae una petición que se rechace por sus datos (invalid)"), checkFailureFrees},
+		{"two-keys", "dos llaves y el mismo cuerpo: dos peticiones distintas", policySecondKey, "", checkTwoKeys},
+		{"other-credential", "la misma llave con otra credencial: su propio efecto", draftComposite,
+			unless(p.hasSecond(), lacksSecond), checkOtherCredential},
+		{"other-route", "la misma llave en otra ruta: la respuesta no es la de la primera", policyRoute,
+			unless(p.other != nil && (p.other.own || p.mismatch.given()), "el perfil no trae otra ruta con llave (other_route)"), checkOtherRoute},
+		{"quoted-key", "la llave con comillas y sin ellas es la misma", draftSyntax,
+			unless(p.spelling == "both", "el perfil no dice que sean la misma (key.spelling: both)"), checkQuotedKey},
+	}
+	for _, kind := range malformedKinds(p) {
+		lacks := unless(p.malformed.given(), lacksMalformed)
+		if kind.lacks != "" {
+			lacks = kind.lacks
+		}
+		checks = append(checks, check{kind.id, kind.sentence, kind.source, lacks, kind.check})
+	}
+	checks = append(checks, check{"hang-up", "el cliente cuelga a la mitad y repite: un solo efecto y la respuesta guardada", draftPurpose, "", checkHangUp})
+	for _, loss := range losses {
+		checks = append(checks, check{loss.id, loss.sentence, draftPurpose, "", loss.check})
+	}
+	return append(checks,
+		check{"expired-key", "la misma llave cuando ya venció: una petición nueva", draftExpiry,
+			unless(p.lifetime > 0, "el perfil no trae una vigencia que se pueda esperar (key.lifetime)"), checkExpiredKey},
+		check{"retired-replay", "repetir después de retirar: la respuesta guardada y ningún efecto", policyRetired, unless(removes, lacksRemove), checkRetiredReplay},
+		check{"get-with-key", "una llave no cambia un GET: se ve lo que hay ahora", safeMethods, unless(p.counting != nil, lacksCounting), checkGetWithKey},
+		check{"put-with-key", "una llave no cambia un PUT: cada uno se hace", safeMethods,
+			unless(p.update != nil && p.id != nil, "el perfil no dice cómo se reemplaza lo creado (update, y el id: create.id)"), checkPutWithKey},
+		check{"delete-with-key", "una llave no cambia un DELETE: cada uno se hace", safeMethods, unless(removes, lacksRemove), checkDeleteWithKey},
+	)
 }
 
 func checkReplay(ctx context.Context, v *verification) error {
-	name, key := v.freshName(), v.newKey()
-	first, err := v.register(ctx, v.token, key, name)
+	i, rule := v.intend(), v.profile.replay
+	first, err := i.create(ctx)
 	if err != nil {
 		return err
 	}
-	if err := isOriginal(first); err != nil {
-		return err
-	}
-	second, err := v.post(ctx, v.token, key, serviceBody(name))
+	again, err := i.send(ctx, v.profile.create)
 	if err != nil {
 		return err
 	}
-	if err := isReplay(second, first); err != nil {
+	i.learn(again)
+	if err := isSame(again, first); err != nil {
 		return err
 	}
-	return v.expectEffects(ctx, v.token, name, 1)
+	for _, name := range rule.headers {
+		if got, want := again.header.Get(name), first.header.Get(name); got != want {
+			return fmt.Errorf("la repetición trae %s: %q; la original traía %q", name, got, want)
+		}
+	}
+	if got := first.header.Get(rule.marker); rule.marker != "" && got != rule.first {
+		return fmt.Errorf("la primera respuesta trae %s: %q; se esperaba %q", rule.marker, got, rule.first)
+	}
+	if got := again.header.Get(rule.marker); rule.marker != "" && got != rule.again {
+		return fmt.Errorf("la repetición trae %s: %q; se esperaba %q", rule.marker, got, rule.again)
+	}
+	return i.expectEffects(ctx, 1)
+}
+
+// changedFrom is another request under the same key as i: the one that the profile has,
+// or the creation of something else.
+func (v *verification) changedFrom(i *intent) (*intent, requestTemplate) {
+	if v.profile.changed != nil {
+		return i, *v.profile.changed
+	}
+	return i.like(func(other *intent) { other.unique = v.newUnique() }), v.profile.create
 }
 
 func checkChangedBody(ctx context.Context, v *verification) error {
-	name, other, key := v.freshName(), v.freshName(), v.newKey()
-	if _, err := v.register(ctx, v.token, key, name); err != nil {
-		return err
-	}
-	changed, err := v.post(ctx, v.token, key, serviceBody(other))
+	i := v.intend()
+	first, err := i.create(ctx)
 	if err != nil {
 		return err
 	}
-	if err := isProblem(changed, http.StatusUnprocessableEntity, "llave-reutilizada"); err != nil {
-		return err
-	}
-	if err := v.expectEffects(ctx, v.token, other, 0); err != nil {
-		return err
-	}
-	return v.expectEffects(ctx, v.token, name, 1)
-}
-
-// checkInFlight sends a burst. One answer must be the original's; each of the others
-// either says that the original is running or, come late enough, is its replay.
-func checkInFlight(ctx context.Context, v *verification) error {
-	name, key := v.freshName(), v.newKey()
-	answers, err := v.burst(ctx, key, serviceBody(name))
+	other, changed := v.changedFrom(i)
+	got, err := other.send(ctx, changed)
 	if err != nil {
 		return err
 	}
-	var original answer
-	originals := 0
-	for _, got := range answers {
-		if isOriginal(got) == nil {
-			original, originals = got, originals+1
+	other.learn(got)
+	if err := isRefused(got, v.profile.mismatch); err != nil {
+		return err
+	}
+	if other != i {
+		if err := other.expectEffects(ctx, 0); err != nil {
+			return fmt.Errorf("de lo rechazado hay %w", err)
 		}
 	}
-	if originals != 1 {
-		return fmt.Errorf("de %d peticiones a la vez llegaron %d respuestas originales (%s); se esperaba una",
-			inFlightBurst, originals, tally(answers))
-	}
-	for _, got := range answers {
-		if isOriginal(got) != nil && !got.inFlight() && isReplay(got, original) != nil {
-			return unexpected(got, "409 llave-en-curso, o la repetición exacta del original")
-		}
-		if got.inFlight() && got.status != http.StatusConflict {
-			return unexpected(got, "409 llave-en-curso")
-		}
-	}
-	later, err := v.post(ctx, v.token, key, serviceBody(name))
+	again, err := i.send(ctx, v.profile.create)
 	if err != nil {
 		return err
 	}
-	if err := isReplay(later, original); err != nil {
-		return err
+	if err := isSame(again, first); err != nil {
+		return fmt.Errorf("al repetir el original después: %w", err)
 	}
-	return v.expectEffects(ctx, v.token, name, 1)
+	return i.expectEffects(ctx, 1)
 }
 
 func checkFailureFrees(ctx context.Context, v *verification) error {
-	name, key := v.freshName(), v.newKey()
-	wrong, err := v.post(ctx, v.token, key, wrongServiceBody(name))
+	i, invalid := v.intend(), v.profile.invalid
+	failed, err := i.send(ctx, invalid.request)
 	if err != nil {
 		return err
 	}
-	if err := isProblem(wrong, http.StatusUnprocessableEntity, "datos-invalidos"); err != nil {
+	if err := isRefused(failed, invalid.refused); err != nil {
 		return err
 	}
-	if _, err := v.register(ctx, v.token, key, name); err != nil {
-		return fmt.Errorf("corregida, con la misma llave: %w", err)
+	if !invalid.records {
+		if _, err := i.create(ctx); err != nil {
+			return fmt.Errorf("corregida, con la misma llave: %w", err)
+		}
+		return i.expectEffects(ctx, 1)
 	}
-	return v.expectEffects(ctx, v.token, name, 1)
+	again, err := i.send(ctx, invalid.request)
+	if err != nil {
+		return err
+	}
+	if err := isSame(again, failed); err != nil {
+		return err
+	}
+	return i.expectEffects(ctx, 0)
 }
 
+// checkTwoKeys: what becomes of the second is the server's rule about what it creates.
 func checkTwoKeys(ctx context.Context, v *verification) error {
-	name := v.freshName()
-	if _, err := v.register(ctx, v.token, v.newKey(), name); err != nil {
+	i := v.intend()
+	if _, err := i.create(ctx); err != nil {
 		return err
 	}
-	second, err := v.post(ctx, v.token, v.newKey(), serviceBody(name))
+	second := i.like(func(other *intent) { other.key = v.newKey() })
+	if !v.profile.secondKey.given() {
+		if _, err := second.create(ctx); err != nil {
+			return fmt.Errorf("con la segunda llave: %w", err)
+		}
+		return i.expectEffects(ctx, 2)
+	}
+	got, err := second.send(ctx, v.profile.create)
 	if err != nil {
 		return err
 	}
-	if err := isProblem(second, http.StatusConflict, "nombre-repetido"); err != nil {
-		return err
+	second.learn(got)
+	if err := isRefused(got, v.profile.secondKey); err != nil {
+		return fmt.Errorf("con la segunda llave: %w", err)
 	}
-	return v.expectEffects(ctx, v.token, name, 1)
+	return i.expectEffects(ctx, 1)
 }
 
-// checkOtherCredential sends the very same request as two credentials. They belong to
-// different teams: in one team the name rule would refuse the second.
+// checkOtherCredential sends the very same request as two credentials. What each of them
+// sees may be its own or the same: what the second sees must grow by one.
 func checkOtherCredential(ctx context.Context, v *verification) error {
-	name, key := v.freshName(), v.newKey()
-	mine, err := v.register(ctx, v.token, key, name)
+	mine := v.intend()
+	if _, err := mine.create(ctx); err != nil {
+		return err
+	}
+	theirs := mine.like(func(other *intent) { other.as = 1 })
+	before, err := theirs.effects(ctx)
 	if err != nil {
 		return err
 	}
-	theirs, err := v.register(ctx, v.otherToken, key, name)
-	if err != nil {
-		return fmt.Errorf("con la otra credencial, que debe ser de otro equipo: %w", err)
+	if _, err := theirs.create(ctx); err != nil {
+		return fmt.Errorf("con la otra credencial, que debe ser de alguien más: %w", err)
 	}
-	location := theirs.header.Get("Location")
-	if location == mine.header.Get("Location") {
-		return fmt.Errorf("la otra credencial recibió el mismo servicio, %s; se esperaba uno propio", location)
+	if id := theirs.values["id"]; id != "" && id == mine.values["id"] {
+		return fmt.Errorf("la otra credencial recibió lo mismo, con el id %s; se esperaba algo propio", id)
 	}
-	services, err := v.list(ctx, v.otherToken)
+	return theirs.expectEffects(ctx, before+1)
+}
+
+func checkOtherRoute(ctx context.Context, v *verification) error {
+	i, other := v.intend(), v.profile.other
+	first, err := i.create(ctx)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(services, func(s listed) bool { return s.path() == location && s.Nombre == name }) {
-		return fmt.Errorf("%s no está en la lista de la otra credencial; se esperaba allí", location)
+	got, err := i.send(ctx, other.request)
+	if err != nil {
+		return err
+	}
+	wanted := v.profile.mismatch
+	if other.own {
+		wanted = other.success
+	}
+	if err := isRefused(got, wanted); err != nil {
+		return fmt.Errorf("en %s: %w", i.call(other.request).path, err)
+	}
+	if isSame(got, first) == nil {
+		return errors.New("en la otra ruta llegó la respuesta de la primera")
+	}
+	again, err := i.send(ctx, v.profile.create)
+	if err != nil {
+		return err
+	}
+	if err := isSame(again, first); err != nil {
+		return fmt.Errorf("al repetir el original después: %w", err)
 	}
 	return nil
 }
 
-func checkRetiredReplay(ctx context.Context, v *verification) error {
-	name, key := v.freshName(), v.newKey()
-	first, err := v.register(ctx, v.token, key, name)
+func checkQuotedKey(ctx context.Context, v *verification) error {
+	i := v.intend()
+	first, err := i.create(ctx) // bare
 	if err != nil {
 		return err
 	}
-	retired, err := v.ask(ctx, http.MethodDelete, v.token, first.header.Get("Location"))
+	quoted, err := i.sendSpelled(ctx, v.profile.create, quoteKey(i.key))
 	if err != nil {
 		return err
 	}
-	if retired.status != http.StatusNoContent {
-		return fmt.Errorf("al retirar el servicio: %w", unexpected(retired, "204"))
+	i.learn(quoted)
+	if err := isSame(quoted, first); err != nil {
+		return fmt.Errorf("con comillas: %w", err)
 	}
-	again, err := v.post(ctx, v.token, key, serviceBody(name))
-	if err != nil {
-		return err
-	}
-	if err := isReplay(again, first); err != nil {
-		return err
-	}
-	return v.expectEffects(ctx, v.token, name, 0)
-}
-
-// burst sends inFlightBurst equal requests, all at the same moment.
-func (v *verification) burst(ctx context.Context, key string, body []byte) ([]answer, error) {
-	answers, errs := make([]answer, inFlightBurst), make([]error, inFlightBurst)
-	var burst sync.WaitGroup
-	start := make(chan struct{})
-	for i := range inFlightBurst {
-		burst.Go(func() {
-			<-start
-			answers[i], errs[i] = v.post(ctx, v.token, key, body)
-		})
-	}
-	close(start)
-	burst.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, fmt.Errorf("en una ráfaga de %d: %w", inFlightBurst, err)
-		}
-	}
-	return answers, nil
-}
-
-// register makes a service that is expected to be made.
-func (v *verification) register(ctx context.Context, token, key, name string) (answer, error) {
-	got, err := v.post(ctx, token, key, serviceBody(name))
-	if err != nil {
-		return answer{}, err
-	}
-	if got.status != http.StatusCreated || !registeredLocation.MatchString(got.header.Get("Location")) {
-		return answer{}, unexpected(got, "201 con la dirección del servicio en Location")
-	}
-	return got, nil
-}
-
-func (v *verification) expectEffects(ctx context.Context, token, name string, want int) error {
-	made, err := v.effects(ctx, token, name)
-	if err != nil {
-		return err
-	}
-	if made != want {
-		return fmt.Errorf("con ese nombre hay %d en la lista; se esperaban %d", made, want)
-	}
-	return nil
-}
-
-// isOriginal tells that got is a 201 from a server that understood the key: one that
-// ignores keys cannot say so.
-func isOriginal(got answer) error {
-	if got.status != http.StatusCreated || got.header.Get(replayedHeader) != "false" {
-		return unexpected(got, "201 con "+replayedHeader+": false")
-	}
-	return nil
-}
-
-// isReplay tells that got is the original's answer once more, to the byte.
-func isReplay(got, original answer) error {
-	if got.status != original.status || got.header.Get(replayedHeader) != "true" {
-		return unexpected(got, fmt.Sprintf("%d con %s: true", original.status, replayedHeader))
-	}
-	for _, name := range []string{"Location", "ETag", "Content-Type"} {
-		if got.header.Get(name) != original.header.Get(name) {
-			return fmt.Errorf("la repetición trae %s: %q; la original traía %q", name, got.header.Get(name), original.header.Get(name))
-		}
-	}
-	if string(got.body) != string(original.body) {
-		return fmt.Errorf("la repetición trae el cuerpo %q; el original era %q", got.body, original.body)
-	}
-	return nil
-}
-
-func isProblem(got answer, status int, slug string) error {
-	if got.status != status || got.problemType() != problemBase+slug {
-		return unexpected(got, fmt.Sprintf("%d %s", status, slug))
-	}
-	return nil
-}
-
-func unexpected(got answer, want string) error {
-	return fmt.Errorf("llegó %s; se esperaba %s", got.brief(), want)
-}
-
-// tally counts answers by status and problem.
-func tally(answers []answer) string {
-	var kinds []string
-	counts := make(map[string]int)
-	for _, got := range answers {
-		kind := got.brief()
-		if got.status < 300 {
-			kind = fmt.Sprintf("%d con %s: %q", got.status, replayedHeader, got.header.Get(replayedHeader))
-		}
-		if counts[kind] == 0 {
-			kinds = append(kinds, kind)
-		}
-		counts[kind]++
-	}
-	for i, kind := range kinds {
-		kinds[i] = fmt.Sprintf("%d × %s", counts[kind], kind)
-	}
-	return strings.Join(kinds, ", ")
+	return i.expectEffects(ctx, 1)
 }

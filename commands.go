@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"text/tabwriter"
@@ -91,30 +92,83 @@ func told(err, explained error) error {
 
 // verifyCommand judges a server.
 type verifyCommand struct {
-	Server     string `arg:"" optional:"" name:"base" placeholder:"URL" help:"Server to judge; the same as --base."`
-	Base       string `default:"http://${revisor_address}" variable:"REVISOR_BASE" placeholder:"URL" help:"Server to judge (default http://${revisor_address})."`
-	OtherToken string `default:"${other_writer}" variable:"REVISOR_OTHER_TOKEN" placeholder:"TOKEN" help:"Credential of a writer of another team (default the demo's ${other_writer})."`
+	Server       string `arg:"" optional:"" name:"base" placeholder:"URL" help:"Server to judge; the same as --base."`
+	Base         string `variable:"REVISOR_BASE" placeholder:"URL" help:"Server to judge (default the profile's; revisor's is http://${revisor_address})."`
+	Profile      string `variable:"REVISOR_PROFILE" placeholder:"FILE" help:"Profile of the API to judge, as docs/verify.md explains (default that of revisor, which --print-profile shows)."`
+	PrintProfile bool   `variable:"REVISOR_PRINT_PROFILE" help:"Print the profile and exit: a beginning for one of your own."`
+	Format       string `default:"text" enum:"text,json,junit,tap" variable:"REVISOR_FORMAT" help:"Form of the report: text, json, junit or tap."`
+	OtherToken   string `default:"${other_writer}" variable:"REVISOR_OTHER_TOKEN" placeholder:"TOKEN" help:"Credential of a writer of another team, {{other-token}} in a profile (default the demo's ${other_writer})."`
 	writerFlag
 }
 
 // Run makes the checks.
 func (c *verifyCommand) Run(p *process) error {
+	text, name := revisorProfile, "the built-in profile"
+	if c.Profile != "" {
+		var err error
+		if text, err = os.ReadFile(c.Profile); err != nil {
+			return &usageError{fmt.Errorf("--profile: %w", err)}
+		}
+		name = c.Profile
+	}
+	if c.PrintProfile {
+		_, err := p.stdout.Write(text)
+		return err
+	}
+	profile, err := c.profile(p, text)
+	if err != nil {
+		return &usageError{fmt.Errorf("%s: %w", name, err)}
+	}
+	v := &verification{
+		profile: profile, newUnique: func() string { return "verify-" + uuid.NewString()[:13] }, newKey: uuid.NewString,
+		wait: pause, now: p.now, lossy: p.openLossyGateway, bursts: verifyBursts,
+	}
+	v.report = newReporter(p.stdout, p.stderr, c.Format, profile.base.String(), len(promiseChecks(profile)))
+	return told(v.run(p.ctx), errVerifyFailed)
+}
+
+// profile reads a profile and fills in what the command line says.
+func (c *verifyCommand) profile(p *process, text []byte) (*profile, error) {
+	parsed, err := parseProfile(text)
+	if err != nil {
+		return nil, err
+	}
 	address := c.Base
 	if c.Server != "" {
 		address = c.Server
 	}
-	base, err := parseBase(address)
+	if address != "" {
+		base, err := parseBase(address)
+		if err == nil {
+			err = validateBase(base)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--base: %w", err)
+		}
+		parsed.base = base
+	}
+	return parsed, parsed.resolve(p.getenv, c.Token, c.OtherToken)
+}
+
+// openLossyGateway runs a gateway on a free port of loopback, in front of target, that
+// meets the first arrival of each request with a fault.
+func (p *process) openLossyGateway(target *url.URL, text string) (base *url.URL, end func(), err error) {
+	f, err := parseFault(text)
 	if err != nil {
-		return &usageError{fmt.Errorf("--base: %w", err)}
+		return nil, nil, err
 	}
-	v := &verification{
-		base: base, token: c.Token, otherToken: c.OtherToken,
-		newName: func() string { return "verify-" + uuid.NewString()[:13] }, newKey: uuid.NewString, out: p.stdout,
+	listener, err := listen("gateway", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := v.validate(); err != nil {
-		return &usageError{err}
-	}
-	return told(v.run(p.ctx), errVerifyFailed)
+	log := slog.New(slog.DiscardHandler)
+	ctx, cancel := context.WithCancel(context.Background())
+	s := site{role: "gateway", listener: listener, handler: newGateway(gatewayConfig{
+		target: target, plan: newFaultPlan([]fault{f}, 0), now: p.now, log: log,
+	})}
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, log, []site{s}, func(context.Context) {}) }()
+	return &url.URL{Scheme: "http", Host: listener.Addr().String()}, func() { cancel(); <-served }, nil
 }
 
 // scriptCommand serves answers that are told beforehand.

@@ -4,61 +4,74 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 )
 
-// judge runs verify against a server and lists the ids of the checks that fail.
-func judge(t *testing.T, base string) []string {
+// judge runs verify against a revisor and lists the ids of the checks that fail.
+func judge(t *testing.T, base string, bursts ...int) (failed []string, told string) {
 	t.Helper()
-	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	v := &verification{
-		base: u, token: "escritura-a", otherToken: "escritura-b",
-		newName: func() string { return "v-" + uuid.NewString()[:13] }, newKey: uuid.NewString, out: &out,
-	}
-	err = v.run(context.Background())
-	failed := failedChecks(strings.Split(out.String(), "\n"))
+	p := revisorTestProfile(t)
+	p.base = mustURL(t, base)
+	lines, err := runVerify(t, t.Context(), p, func(v *verification) { v.bursts, v.patience = bursts, time.Second })
+	failed = failedChecks(lines)
 	if (err != nil) != (len(failed) > 0) {
 		t.Errorf("run = %v with failed checks %v", err, failed)
 	}
-	return failed
+	return failed, strings.Join(lines, "\n")
+}
+
+// defectMatrix says which checks find each defect of the role revisor. docs/verify.md
+// shows it.
+var defectMatrix = []struct {
+	defect defect
+	found  []string
+}{
+	{"", nil},
+	{noFingerprint, []string{"changed-body", "concurrent-body", "other-route"}},
+	{ignoreKey, []string{"replay", "changed-body", "in-flight", "concurrent-body", "other-route", "quoted-key",
+		"key-empty", "key-two-lines", "key-too-long", "key-non-ascii", "hang-up",
+		"lost-request", "lost-answer", "cut-before-head", "cut-after-head", "cut-body", "retired-replay"}},
+	{noScope, []string{"other-credential"}},
+	{lateReserve, []string{"in-flight", "concurrent-body", "hang-up"}},
+	{recordFailures, []string{"failure-frees"}},
+	{volatileKeys, nil},     // a restart shows it
+	{splitTransaction, nil}, // a crash shows it
+	{report500, nil},        // no check asks for a report
+	{abrupt413, nil},        // no check sends too much
+	{cancelOnHangup, []string{"hang-up"}},
+	{lateFingerprint, []string{"concurrent-body"}},
+	{stuckOnConflict, []string{"in-flight", "hang-up"}},
+	{bareReplay, []string{"replay"}},
 }
 
 // TestDefectsAreFound: each defect is found by the checks that look for it, and by no
 // check that has nothing to do with it.
 func TestDefectsAreFound(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		defect defect
-		want   []string
-	}{
-		{"", nil},
-		{noFingerprint, []string{"changed-body"}},
-		{ignoreKey, []string{"replay", "changed-body", "in-flight", "retired-replay"}},
-		{noScope, []string{"other-credential"}},
-		{lateReserve, []string{"in-flight"}},
-		{recordFailures, []string{"failure-frees"}},
-		{volatileKeys, nil},     // a restart shows it
-		{splitTransaction, nil}, // a crash shows it
+	for _, d := range serverDefects {
+		if !slices.ContainsFunc(defectMatrix, func(row struct {
+			defect defect
+			found  []string
+		}) bool {
+			return row.defect == d
+		}) {
+			t.Errorf("%s is not in the matrix", d)
+		}
 	}
-	for _, test := range tests {
-		t.Run(string(test.defect), func(t *testing.T) {
+	for _, row := range defectMatrix {
+		t.Run(string(row.defect), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, benchOptions{broken: defects{test.defect: true}, saveDelay: 50 * time.Millisecond})
-			if got := judge(t, b.url); !slices.Equal(got, test.want) && len(got)+len(test.want) > 0 {
-				t.Errorf("failed checks = %v, want %v", got, test.want)
+			bursts := []int{2, 10}
+			if row.defect == "" {
+				bursts = verifyBursts
+			}
+			b := newBench(t, benchOptions{broken: defects{row.defect: true}, saveDelay: 50 * time.Millisecond, queueDelay: time.Minute})
+			if got, told := judge(t, b.url, bursts...); !slices.Equal(got, row.found) && len(got)+len(row.found) > 0 {
+				t.Errorf("failed checks = %q, want %q:\n%s", got, row.found, told)
 			}
 		})
 	}

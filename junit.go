@@ -50,9 +50,9 @@ type junitOutcome struct {
 	Type    string `xml:"type,attr,omitempty"`
 }
 
-func (j junitReport) start(string, int)  {}
-func (j junitReport) ended(int, verdict) {}
-func (j junitReport) warned(string)      {}
+func (j junitReport) start(string, int)       {}
+func (j junitReport) ended(int, checkVerdict) {}
+func (j junitReport) warned(string)           {}
 
 func (j junitReport) finish(rep report) {
 	counts := junitCounts{Name: "revisor verify", Tests: len(rep.verdicts), Time: seconds(rep.took)}
@@ -86,7 +86,7 @@ func (j junitReport) finish(rep report) {
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
 // sourced is a check's sentence and where it stands.
-func sourced(v verdict) string {
+func sourced(v checkVerdict) string {
 	if v.source == "" {
 		return v.sentence
 	}

@@ -36,9 +36,9 @@ const (
 	checkOmitted checkState = "omitida" // it could not be made; the detail says why
 )
 
-// verdict is what came of one check. source names where its sentence stands: a section
+// checkVerdict is what came of one check. source names where its sentence stands: a section
 // of the draft, or the policy.
-type verdict struct {
+type checkVerdict struct {
 	id, sentence, source string
 	required             bool
 	state                checkState
@@ -49,7 +49,7 @@ type verdict struct {
 // report is what came of a run.
 type report struct {
 	target   string
-	verdicts []verdict
+	verdicts []checkVerdict
 	warnings []string
 	took     time.Duration
 }
@@ -84,13 +84,13 @@ func (rep report) score() string {
 }
 
 // excused is a failure of what is not required: no form may count it as one.
-func (v verdict) excused() bool { return v.state == checkFailed && !v.required }
+func (v checkVerdict) excused() bool { return v.state == checkFailed && !v.required }
 
 // missed is a required check that was not made: no form may count it as passed.
-func (v verdict) missed() bool { return v.state == checkOmitted && v.required }
+func (v checkVerdict) missed() bool { return v.state == checkOmitted && v.required }
 
 // story is the detail, with what the run makes of it where that is not plain.
-func (v verdict) story() string {
+func (v checkVerdict) story() string {
 	switch {
 	case v.excused():
 		return v.detail + " (no se exige)"
@@ -103,7 +103,7 @@ func (v verdict) story() string {
 // reportForm is one way to write a report. What it is given holds no control characters.
 type reportForm interface {
 	start(target string, checks int)
-	ended(n int, v verdict) // n counts from 1
+	ended(n int, v checkVerdict) // n counts from 1
 	warned(warning string)
 	finish(rep report)
 }
@@ -141,7 +141,7 @@ func (r *reporter) begin(id, sentence string) {
 }
 
 // end takes a check's verdict. Its detail may hold what a server sent.
-func (r *reporter) end(v verdict) {
+func (r *reporter) end(v checkVerdict) {
 	v.detail = printable([]byte(v.detail), shownDetail)
 	r.verdicts = append(r.verdicts, v)
 	r.progress.clear()
@@ -184,7 +184,7 @@ type textReport struct{ out *reportOutput }
 
 func (t textReport) start(string, int) {}
 
-func (t textReport) ended(_ int, v verdict) {
+func (t textReport) ended(_ int, v checkVerdict) {
 	if v.state == checkOK {
 		t.out.printf("ok   %-16s  %s\n", v.id, v.sentence)
 		return
@@ -230,9 +230,9 @@ type jsonCheck struct {
 	MS       int64      `json:"ms"`
 }
 
-func (j jsonReport) start(string, int)  {}
-func (j jsonReport) ended(int, verdict) {}
-func (j jsonReport) warned(string)      {}
+func (j jsonReport) start(string, int)       {}
+func (j jsonReport) ended(int, checkVerdict) {}
+func (j jsonReport) warned(string)           {}
 
 func (j jsonReport) finish(rep report) {
 	whole := jsonRun{

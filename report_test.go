@@ -27,8 +27,8 @@ const hostileDetail = "llegó \"x\" ]]> </failure> # TODO \\ 'y'\nok 9 - z\r\n  
 const harmlessDetail = `llegó "x" ]]> </failure> # TODO \ 'y'\nok 9 - z\r\n  ...\n\x1b[2J\u009b\u202e\x00\xff\ufffe&amp;`
 
 // testVerdicts are one of each kind.
-func testVerdicts() []verdict {
-	return []verdict{
+func testVerdicts() []checkVerdict {
+	return []checkVerdict{
 		{"replay", "una frase", "draft-07, sección 2.6", true, checkOK, "", 12 * time.Millisecond},
 		{"changed-body", "otra frase", "draft-07, sección 2.7", true, checkFailed, hostileDetail, 1500 * time.Millisecond},
 		{"two-keys", "la de más", "política", false, checkFailed, "llegó 201; se esperaba 409", 0},
@@ -38,7 +38,7 @@ func testVerdicts() []verdict {
 }
 
 // reported runs a report through and returns what it wrote.
-func reported(t *testing.T, format, target string, verdicts []verdict, warnings ...string) (string, report) {
+func reported(t *testing.T, format, target string, verdicts []checkVerdict, warnings ...string) (string, report) {
 	t.Helper()
 	var out strings.Builder
 	r := newReporter(&out, io.Discard, format, target, len(verdicts))
@@ -280,17 +280,17 @@ func TestReportTAP(t *testing.T) {
 // same.
 func TestReportPassed(t *testing.T) {
 	t.Parallel()
-	ok := verdict{id: "a", required: true, state: checkOK}
+	ok := checkVerdict{id: "a", required: true, state: checkOK}
 	tests := []struct {
 		name     string
-		verdicts []verdict
+		verdicts []checkVerdict
 		want     bool
 	}{
-		{"all ok", []verdict{ok, ok}, true},
-		{"one failed", []verdict{ok, {id: "b", required: true, state: checkFailed}}, false},
-		{"one failed that is not required", []verdict{ok, {id: "b", state: checkFailed}}, true},
-		{"one omitted", []verdict{ok, {id: "b", required: true, state: checkOmitted}}, false},
-		{"one omitted that is not required", []verdict{{id: "b", state: checkOmitted}, ok}, true},
+		{"all ok", []checkVerdict{ok, ok}, true},
+		{"one failed", []checkVerdict{ok, {id: "b", required: true, state: checkFailed}}, false},
+		{"one failed that is not required", []checkVerdict{ok, {id: "b", state: checkFailed}}, true},
+		{"one omitted", []checkVerdict{ok, {id: "b", required: true, state: checkOmitted}}, false},
+		{"one omitted that is not required", []checkVerdict{{id: "b", state: checkOmitted}, ok}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestReportPassed(t *testing.T) {
 			}
 		})
 	}
-	for _, verdicts := range [][]verdict{nil, {{id: "a", state: checkOK}}} {
+	for _, verdicts := range [][]checkVerdict{nil, {{id: "a", state: checkOK}}} {
 		if (report{verdicts: verdicts}).passed() {
 			t.Errorf("passed() = true with %v, want a required check", verdicts)
 		}

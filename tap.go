@@ -15,7 +15,7 @@ func (t tapReport) start(target string, checks int) {
 	t.out.printf("TAP version 14\n1..%d\n# objetivo: %s\n", checks, target)
 }
 
-func (t tapReport) ended(n int, v verdict) {
+func (t tapReport) ended(n int, v checkVerdict) {
 	result, directive := "ok", ""
 	switch {
 	case v.excused(): // a consumer does not count what is still to be done

@@ -1,165 +1,170 @@
-// verify.go owns the tool verify: it runs the checks against a server, tells each in
-// one line, counts, and retires what it registered. It speaks HTTP like any client and
-// must not know revisor's insides; what is checked is in checks.go.
+// verify.go owns the tool verify: it runs the checks that a profile makes possible
+// against a server, and takes away what they created. It speaks HTTP like any client and
+// must not know revisor, nor what a check asks; the checks are listed in checks.go.
 
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// verifyRequestTime bounds one request. A server may let a duplicate wait for
-	// its original, by default 10 s.
+	// verifyRequestTime bounds one request. A server may let a duplicate wait for its
+	// original, revisor by default 10 s.
 	verifyRequestTime = 15 * time.Second
-	// verifyTime bounds all checks together; a healthy run takes seconds.
-	verifyTime = 2 * time.Minute
-	// verifyCleanTime bounds the retiring of what was registered.
+	// verifyTime bounds all checks together; a healthy run takes seconds, and one with a
+	// key's lifetime at most that more.
+	verifyTime = 2*time.Minute + longestLifetime
+	// verifyCleanTime bounds taking away what was created.
 	verifyCleanTime = 20 * time.Second
-	// verifyAnswer bounds an answer that is read. A list of services can be long.
+	// verifyAnswer bounds an answer that is read, in bytes. A list can be long.
 	verifyAnswer = 64 << 20
-	// verifyURL is what the probes are registered with. Nobody is there: the address
-	// lies in public space (2000::/3) that was never given to anyone. So any revisor
-	// accepts it, without an entry of its own and without asking a name server, and
-	// nobody is ever contacted, for verify asks for no checks.
-	verifyURL = "http://[2000::1]/"
+	// checksAtOnce is how many checks are made at once. Each has keys and names of its
+	// own; what they share is the server's patience.
+	checksAtOnce = 4
 )
 
-// errVerifyFailed says that not every check passed. The person has been told.
+// verifyBursts is how many equal requests are sent at once, one burst after another.
+var verifyBursts = []int{2, 10, 100}
+
+// errVerifyFailed says that not every required check passed. The person has been told.
 var errVerifyFailed = errors.New("verify failed")
 
 // verification is one run of all checks.
 type verification struct {
-	base       *url.URL
-	token      string // a writer's credential
-	otherToken string // a writer's credential of another team
-	newName    func() string
-	newKey     func() string
-	timeout    time.Duration // of one request; 0: verifyRequestTime
-	out        io.Writer
+	profile   *profile // resolved
+	newUnique func() string
+	newKey    func() string // of letters, digits and dashes
+	wait      func(context.Context, time.Duration) error
+	now       func() time.Time
+	// lossy opens a gateway to a server that meets its clients with one fault, as the
+	// gateway spells it, until it is closed.
+	lossy   func(target *url.URL, fault string) (base *url.URL, end func(), err error)
+	timeout time.Duration // of one request; 0: verifyRequestTime
+	bursts  []int         // how many equal requests are sent at once
+	// patience bounds how long an intention is repeated while its original runs; 0: settlePatience.
+	patience time.Duration
+	report   *reporter
 
 	transport *http.Transport
 	mu        sync.Mutex
-	names     []string // every name that may have been registered
+	begun     []begun   // every intention that something may have come of
+	things    []created // what answers told of
+	notes     []string
 }
 
-// validate finds wrong arguments.
-func (v *verification) validate() error {
-	if err := validateBase(v.base); err != nil {
-		return fmt.Errorf("--base: %w", err)
-	}
-	if err := validateFieldText(v.token); err != nil {
-		return fmt.Errorf("--token: %w", err)
-	}
-	if err := validateFieldText(v.otherToken); err != nil {
-		return fmt.Errorf("--other-token: %w", err)
-	}
-	if v.token == v.otherToken {
-		return errors.New("--other-token: must not be --token, and belong to another team")
-	}
-	return nil
+// begun is what is unique about an intention, and whose it was.
+type begun struct {
+	as     int
+	unique string
 }
 
-// run makes all checks. Nil means that each one passed; otherwise the person has been
-// told and it is errVerifyFailed. validate must have passed.
+// created is something that an answer to an intention told of.
+type created struct {
+	begun
+	id      string
+	removed bool
+}
+
+// run makes all checks. Nil means that each required one passed; errVerifyFailed that
+// the person has been told of one that did not.
 func (v *verification) run(ctx context.Context) error {
 	v.transport = newTransport()
 	if v.timeout == 0 {
 		v.timeout = verifyRequestTime
 	}
-	checks := promiseChecks()
+	if v.patience == 0 {
+		v.patience = settlePatience
+	}
+	start := v.now()
 	limited, cancel := context.WithTimeout(ctx, verifyTime)
 	defer cancel()
-	_, unreachable := v.ask(limited, http.MethodGet, v.token, "/servicios")
+	unreachable := v.reach(limited)
 	if unreachable != nil {
-		fmt.Fprintf(v.out, "el servidor %s no contesta: %v\n", v.base.Redacted(), unreachable)
+		v.report.warn(unreachable.Error())
 		unreachable = errors.New("el servidor no contesta") // the reason once is enough
 	}
-	passed := 0
-	for _, c := range checks {
-		err := unreachable
-		if err == nil {
-			err = c.run(limited, v)
-		}
-		if err != nil {
-			fmt.Fprintf(v.out, "FAIL %-16s  %s. %s\n", c.id, c.sentence, printable([]byte(err.Error()), 4*shownBody))
-			continue
-		}
-		fmt.Fprintf(v.out, "ok   %-16s  %s\n", c.id, c.sentence)
-		passed++
+	checks := promiseChecks(v.profile)
+	verdicts := v.judge(limited, checks, unreachable)
+	for i, c := range checks {
+		v.report.begin(c.id, c.sentence)
+		v.report.end(<-verdicts[i])
 	}
 	if unreachable == nil {
 		v.clean(ctx)
 	}
-	fmt.Fprintf(v.out, "%d of %d\n", passed, len(checks))
-	if passed != len(checks) {
+	for _, note := range v.notes {
+		v.report.warn(note)
+	}
+	rep, err := v.report.finish(v.now().Sub(start))
+	switch {
+	case err != nil:
+		return err
+	case !rep.passed():
 		return errVerifyFailed
 	}
 	return nil
 }
 
-// freshName draws a name and remembers to retire what will have it.
-func (v *verification) freshName() string {
-	name := v.newName()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.names = append(v.names, name)
-	return name
-}
-
-// serviceBody is a registration that any revisor accepts.
-func serviceBody(name string) []byte {
-	return encodeProbe(probe{Nombre: name, URL: verifyURL})
-}
-
-// wrongServiceBody is one that is refused for its data: the limit is too short.
-func wrongServiceBody(name string) []byte {
-	return encodeProbe(probe{Nombre: name, URL: verifyURL, Limite: 1})
-}
-
-// probe is a service that verify registers.
-type probe struct {
-	Nombre string `json:"nombre"`
-	URL    string `json:"url"`
-	Limite int    `json:"limite_ms,omitempty"`
-}
-
-func encodeProbe(p probe) []byte {
-	body, err := encodeJSON(p)
-	if err != nil { // texts and a number can always be encoded
-		panic(err)
+// reach asks whether anybody is there at all, so that the reason is told once.
+func (v *verification) reach(ctx context.Context) error {
+	path := "/"
+	if v.profile.counting != nil {
+		path = v.profile.counting.path
 	}
-	return body
+	_, err := v.attempt(ctx, v.resume(begun{unique: v.newUnique()}).call(requestTemplate{method: http.MethodGet, path: path}))
+	if err != nil {
+		return fmt.Errorf("el servidor %s no contesta: %w", v.profile.base.Redacted(), err)
+	}
+	return nil
 }
 
-// post sends one keyed registration.
-func (v *verification) post(ctx context.Context, token, key string, body []byte) (answer, error) {
-	return v.attempt(ctx, call{
-		method: http.MethodPost, base: v.base, path: "/servicios", body: body,
-		header: http.Header{
-			"Authorization": {"Bearer " + token},
-			"Content-Type":  {"application/json"},
-			keyHeader:       {keyField(key)},
-		},
-	})
+// judge makes the checks, some at once, and returns where each verdict will come.
+func (v *verification) judge(ctx context.Context, checks []check, unreachable error) []chan checkVerdict {
+	verdicts := make([]chan checkVerdict, len(checks))
+	for i := range checks {
+		verdicts[i] = make(chan checkVerdict, 1)
+	}
+	go func() {
+		slots := make(chan struct{}, checksAtOnce)
+		for i, c := range checks {
+			slots <- struct{}{}
+			go func() {
+				defer func() { <-slots }()
+				verdicts[i] <- v.verdict(ctx, c, unreachable)
+			}()
+		}
+	}()
+	return verdicts
 }
 
-// ask sends one request without a body.
-func (v *verification) ask(ctx context.Context, method, token, path string) (answer, error) {
-	return v.attempt(ctx, call{
-		method: method, base: v.base, path: path,
-		header: http.Header{"Authorization": {"Bearer " + token}},
-	})
+// verdict makes one check.
+func (v *verification) verdict(ctx context.Context, c check, unreachable error) checkVerdict {
+	told := checkVerdict{id: c.id, sentence: c.sentence, source: c.source, state: checkOK}
+	if c.lacks != "" {
+		told.state, told.detail = checkOmitted, c.lacks
+		return told
+	}
+	told.required = v.profile.asksFor(c.id)
+	start, err := v.now(), unreachable
+	if err == nil {
+		err = c.run(ctx, v)
+	}
+	told.took = v.now().Sub(start)
+	if err != nil {
+		told.state, told.detail = checkFailed, err.Error()
+	}
+	return told
 }
 
+// attempt makes one request on a connection of its own.
 func (v *verification) attempt(ctx context.Context, c call) (answer, error) {
 	got, err := attempt(ctx, v.transport, v.timeout, verifyAnswer, c)
 	if err != nil {
@@ -168,67 +173,112 @@ func (v *verification) attempt(ctx context.Context, c call) (answer, error) {
 	return got, nil
 }
 
-// listed is what verify reads of a service in the list.
-type listed struct {
-	ID     int64  `json:"id"`
-	Nombre string `json:"nombre"`
+// note keeps a warning for the end.
+func (v *verification) note(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.notes = append(v.notes, fmt.Sprintf(format, args...))
 }
 
-func (s listed) path() string { return fmt.Sprintf("/servicios/%d", s.ID) }
-
-// list returns the services that a credential sees.
-func (v *verification) list(ctx context.Context, token string) ([]listed, error) {
-	got, err := v.ask(ctx, http.MethodGet, token, "/servicios")
-	if err != nil {
-		return nil, err
+// remember keeps an intention, of which something may come.
+func (v *verification) remember(as int, unique string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if b := (begun{as, unique}); !slices.Contains(v.begun, b) {
+		v.begun = append(v.begun, b)
 	}
-	var services struct {
-		Servicios []listed `json:"servicios"`
-	}
-	if got.status != http.StatusOK || json.Unmarshal(got.body, &services) != nil {
-		return nil, fmt.Errorf("al contar efectos con GET /servicios: %w", unexpected(got, "200 con la lista"))
-	}
-	return services.Servicios, nil
 }
 
-// effects counts the living services with a name.
-func (v *verification) effects(ctx context.Context, token, name string) (int, error) {
-	services, err := v.list(ctx, token)
-	if err != nil {
-		return 0, err
+// made keeps what an answer says was created.
+func (v *verification) made(as int, unique, id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	thing := created{begun: begun{as, unique}, id: id}
+	if !slices.ContainsFunc(v.things, func(c created) bool { return c.begun == thing.begun && c.id == id }) {
+		v.things = append(v.things, thing)
 	}
-	made := 0
-	for _, service := range services {
-		if service.Nombre == name {
-			made++
+}
+
+// removed strikes what is no longer there.
+func (v *verification) removed(as int, id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for n := range v.things {
+		if v.things[n].as == as && v.things[n].id == id {
+			v.things[n].removed = true
 		}
 	}
-	return made, nil
 }
 
-// clean retires whatever carries one of our names, also what came of a request whose
-// answer was never seen, and also when the person has broken off the run.
+// idsOf counts the ids that the answers to an intention told.
+func (v *verification) idsOf(as int, unique string) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ids := 0
+	for _, thing := range v.things {
+		if thing.begun == (begun{as, unique}) {
+			ids++
+		}
+	}
+	return ids
+}
+
+// clean takes away whatever the checks created, also what came of a request whose answer
+// was never seen, and also when the person has broken off the run.
 func (v *verification) clean(ctx context.Context) {
+	if v.profile.remove == nil {
+		v.note("el perfil no dice cómo se retira lo creado (remove): lo que se creó de prueba sigue ahí")
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verifyCleanTime)
 	defer cancel()
-	ours := make(map[string]bool)
-	for _, name := range v.names {
-		ours[name] = true
+	if err := v.look(ctx); err != nil {
+		v.note("no se pudo comprobar si queda algo de prueba: %v", err)
 	}
-	for _, token := range []string{v.token, v.otherToken} {
-		services, err := v.list(ctx, token)
-		if err != nil {
-			fmt.Fprintf(v.out, "aviso: no se pudo comprobar si quedan servicios de prueba: %s\n", printable([]byte(err.Error()), shownBody))
+	for n := range v.things {
+		thing := v.things[n]
+		if thing.removed {
 			continue
 		}
-		for _, service := range services {
-			if !ours[service.Nombre] {
-				continue
+		i := v.resume(thing.begun)
+		i.values["id"] = thing.id
+		if err := i.removes(ctx); err != nil {
+			v.note("lo creado de prueba con el id %s quedó sin retirar: %v", thing.id, err)
+		}
+	}
+}
+
+// resume is an intention of before, as far as asking and removing go.
+func (v *verification) resume(b begun) *intent {
+	return &intent{v: v, as: b.as, unique: b.unique, values: map[string]string{"unique": b.unique}}
+}
+
+// look finds what no answer has told of, where the profile makes that possible. A list of
+// all is read once for each credential.
+func (v *verification) look(ctx context.Context) error {
+	how := v.profile.counting
+	if how == nil || how.id == nil {
+		return nil
+	}
+	lists := map[int]answer{}
+	for _, b := range v.begun {
+		got, read := lists[b.as]
+		if !read || hasPlace(how.path, "unique") {
+			var err error
+			if got, err = v.attempt(ctx, v.resume(b).call(requestTemplate{method: http.MethodGet, path: how.path})); err != nil {
+				return err
 			}
-			got, err := v.ask(ctx, http.MethodDelete, token, service.path())
-			if err != nil || got.status != http.StatusNoContent {
-				fmt.Fprintf(v.out, "aviso: el servicio de prueba %s quedó sin retirar\n", service.path())
+			lists[b.as] = got
+		}
+		_, ids, err := how.read(got, b.unique)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if !slices.ContainsFunc(v.things, func(c created) bool { return c.as == b.as && c.id == id }) {
+				v.made(b.as, b.unique, id)
 			}
 		}
 	}
+	return nil
 }

@@ -1,0 +1,58 @@
+// expectation.go owns what a profile lets an answer be: statuses, the type of a problem,
+// waiting. It must not know which question was asked.
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// expectation is a choice of answers; the zero one lets nothing be.
+type expectation struct {
+	answers []expectedAnswer
+	wait    bool // or the request waits, and gets the original's answer
+}
+
+// expectedAnswer is a status, and the type of its problem (RFC 9457) unless that is "".
+type expectedAnswer struct {
+	status  int
+	problem string
+}
+
+// met tells whether got is one of the answers.
+func (e expectation) met(got answer) bool {
+	return slices.ContainsFunc(e.answers, func(want expectedAnswer) bool {
+		return got.status == want.status && (want.problem == "" || got.problemType() == want.problem)
+	})
+}
+
+// given tells whether the profile says anything here.
+func (e expectation) given() bool { return len(e.answers) > 0 || e.wait }
+
+// String says what is expected.
+func (e expectation) String() string {
+	var all []string
+	for _, want := range e.answers {
+		all = append(all, strings.TrimSpace(strconv.Itoa(want.status)+" "+want.problem))
+	}
+	if e.wait {
+		all = append(all, "la respuesta del original")
+	}
+	return strings.Join(all, " o ")
+}
+
+// unexpected says what came in the place of what was wanted.
+func unexpected(got answer, want string) error {
+	return fmt.Errorf("llegó %s; se esperaba %s", got.gist(), want)
+}
+
+// gist is an answer in a few words: its status, and its problem or its body.
+func (a answer) gist() string {
+	if problem := a.problemType(); problem != "" {
+		return fmt.Sprintf("%d %s", a.status, printable([]byte(problem), shownBody))
+	}
+	return a.line()
+}

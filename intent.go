@@ -1,0 +1,244 @@
+// intent.go owns one intention of a client: what is unique about it, its key, and the
+// requests, effects and removals that belong to it. It must not know what is checked.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	// settlePatience bounds how long an intention is repeated while its original runs,
+	// settlePause is between two repetitions.
+	settlePatience = 10 * time.Second
+	settlePause    = 40 * time.Millisecond
+)
+
+// intent is something that somebody wants done once.
+type intent struct {
+	v      *verification
+	as     int // the credential
+	unique string
+	key    string
+	base   *url.URL // nil: the server itself
+	values map[string]string
+}
+
+// intend begins an intention of the first credential.
+func (v *verification) intend() *intent {
+	i := &intent{v: v, unique: v.newUnique(), key: v.newKey()}
+	i.values = map[string]string{"unique": i.unique}
+	v.remember(0, i.unique)
+	return i
+}
+
+// like is another intention that shares what is unique with i, or its key, as the checks
+// need it.
+func (i *intent) like(change func(*intent)) *intent {
+	other := *i
+	other.values = map[string]string{"unique": i.unique}
+	change(&other)
+	other.values["unique"] = other.unique
+	i.v.remember(other.as, other.unique)
+	return &other
+}
+
+// call fills a request in, credential included.
+func (i *intent) call(t requestTemplate) call {
+	base := i.base
+	if base == nil {
+		base = i.v.profile.base
+	}
+	c := t.call(base, i.values)
+	if i.as < len(i.v.profile.credentials) {
+		field := i.v.profile.credentials[i.as]
+		c.header.Set(field.header, field.value)
+	}
+	return c
+}
+
+// spelled is the key as the API wants it.
+func (i *intent) spelled() string {
+	if i.v.profile.spelling == "quoted" {
+		return quoteKey(i.key)
+	}
+	return i.key
+}
+
+// quoteKey spells a key of letters, digits and dashes as a String (RFC 9651 section 3.3.3).
+func quoteKey(key string) string { return `"` + key + `"` }
+
+// send makes a request under the intention's key.
+func (i *intent) send(ctx context.Context, t requestTemplate) (answer, error) {
+	return i.sendSpelled(ctx, t, i.spelled())
+}
+
+func (i *intent) sendSpelled(ctx context.Context, t requestTemplate, key string) (answer, error) {
+	c := i.call(t)
+	c.header.Set(keyHeader, key)
+	return i.v.attempt(ctx, c)
+}
+
+// create makes the profile's creation, which must succeed, and learns what it created.
+func (i *intent) create(ctx context.Context) (answer, error) {
+	return i.succeed(ctx, i.v.profile.create)
+}
+
+// succeed makes a creation that must succeed.
+func (i *intent) succeed(ctx context.Context, t requestTemplate) (answer, error) {
+	got, err := i.send(ctx, t)
+	if err != nil {
+		return answer{}, err
+	}
+	if !i.v.profile.created.met(got) {
+		return answer{}, unexpected(got, i.v.profile.created.String())
+	}
+	i.learn(got)
+	return got, nil
+}
+
+// learn takes the id and the entity tag of what an answer says was created.
+func (i *intent) learn(got answer) {
+	if etag := got.header.Get("ETag"); etag != "" {
+		i.values["etag"] = etag
+	}
+	if id := i.idIn(got); id != "" {
+		i.values["id"] = id
+		i.v.made(i.as, i.unique, id)
+	}
+}
+
+// idIn is the id of what an answer says was created; "" when it says none.
+func (i *intent) idIn(got answer) string {
+	var whole any
+	if i.v.profile.id == nil || !i.v.profile.created.met(got) || decodeJSON(got.body, &whole) != nil {
+		return ""
+	}
+	id, _ := textAt(whole, *i.v.profile.id)
+	return id
+}
+
+// settle repeats a creation until the original no longer runs, and returns its answer.
+func (i *intent) settle(ctx context.Context, t requestTemplate) (answer, error) {
+	for waited := time.Duration(0); ; waited += settlePause {
+		got, err := i.send(ctx, t)
+		if err != nil || !i.v.profile.inFlight.met(got) {
+			return got, err
+		}
+		if waited >= i.v.patience {
+			return got, fmt.Errorf("tras %s de espera llegó %s: la llave sigue en curso", spell(i.v.patience), got.gist())
+		}
+		if err := i.v.wait(ctx, settlePause); err != nil {
+			return answer{}, err
+		}
+	}
+}
+
+// recovers repeats a creation of which the client does not know what became: it must end
+// in a success with one effect, and stay that answer.
+func (i *intent) recovers(ctx context.Context, t requestTemplate) error {
+	got, err := i.settle(ctx, t)
+	if err != nil {
+		return fmt.Errorf("al repetir: %w", err)
+	}
+	if !i.v.profile.created.met(got) {
+		return fmt.Errorf("al repetir: %w", unexpected(got, i.v.profile.created.String()))
+	}
+	i.learn(got)
+	again, err := i.send(ctx, t)
+	if err != nil {
+		return err
+	}
+	if err := isSame(again, got); err != nil {
+		return err
+	}
+	return i.expectEffects(ctx, 1)
+}
+
+// effects counts what was done of this intention, as its credential sees it.
+func (i *intent) effects(ctx context.Context) (int, error) {
+	how := i.v.profile.counting
+	if how == nil {
+		return i.v.idsOf(i.as, i.unique), nil
+	}
+	c := i.call(requestTemplate{method: "GET", path: how.path})
+	c.base = i.v.profile.base // not by the way on which answers are lost
+	got, err := i.v.attempt(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	effects, _, err := how.read(got, i.unique)
+	if err != nil {
+		return 0, fmt.Errorf("al contar efectos con GET %s: %w", c.path, err)
+	}
+	return effects, nil
+}
+
+// expectEffects counts, and compares.
+func (i *intent) expectEffects(ctx context.Context, want int) error {
+	got, err := i.effects(ctx)
+	if err == nil && got != want {
+		err = fmt.Errorf("efectos: %d; se esperaba %d", got, want)
+	}
+	return err
+}
+
+// removes takes away what was created. With a key, that goes along.
+func (i *intent) removes(ctx context.Context, keys ...string) error {
+	remove := i.v.profile.remove
+	c := i.call(remove.request)
+	for _, key := range keys {
+		c.header.Set(keyHeader, key)
+	}
+	got, err := i.v.attempt(ctx, c)
+	if err == nil && !remove.success.met(got) {
+		err = unexpected(got, remove.success.String())
+	}
+	if err != nil {
+		return fmt.Errorf("al retirar con %s %s: %w", c.method, c.path, err)
+	}
+	i.v.removed(i.as, i.values["id"])
+	return nil
+}
+
+// isSame tells that got is the original's answer once more: its status and its body to
+// the byte. Its header is another matter.
+func isSame(got, original answer) error {
+	switch {
+	case got.status != original.status:
+		return unexpected(got, fmt.Sprintf("el %d de la primera vez", original.status))
+	case !bytes.Equal(got.body, original.body):
+		return fmt.Errorf("la repetición trae el cuerpo %q; el original era %q", got.body, original.body)
+	}
+	return nil
+}
+
+// isRefused tells that got is what a profile says of a refusal.
+func isRefused(got answer, want expectation) error {
+	if !want.met(got) {
+		return unexpected(got, want.String())
+	}
+	return nil
+}
+
+// tally counts answers by what they say.
+func tally(answers []answer) string {
+	var kinds []string
+	counts := make(map[string]int)
+	for _, got := range answers {
+		kind := got.gist()
+		if counts[kind] == 0 {
+			kinds = append(kinds, kind)
+		}
+		counts[kind]++
+	}
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d × %s", counts[kind], kind)
+	}
+	return strings.Join(kinds, ", ")
+}

@@ -1,0 +1,312 @@
+// profile.go owns the profile of an API that verify judges: what its members are, what
+// they must be, and the one of revisor that is built in. It must not know how a check
+// uses them, nor where the text came from.
+
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// longestLifetime bounds the wait for a key to expire: a run is for a person who waits.
+const longestLifetime = time.Minute
+
+// revisorProfile is the profile of revisor itself, as a file.
+//
+//go:embed profile.json
+var revisorProfile []byte
+
+// environmentPlace is ${NAME} in a credential.
+var environmentPlace = regexp.MustCompile(`\$\{[^{}]*\}`)
+
+// profile describes an API. A nil or empty part cannot be tested.
+type profile struct {
+	base        *url.URL
+	credentials []credentialField // one or two
+	create      requestTemplate
+	created     expectation       // how its success looks
+	id          *jsontext.Pointer // of what was created, in the answer
+	changed     *requestTemplate  // another request of the same intention
+	slow        *requestTemplate  // a creation that takes long
+	counting    *counting
+	mismatch    expectation
+	inFlight    expectation
+	malformed   expectation
+	secondKey   expectation // zero: an effect of its own
+	replay      replayRule
+	spelling    string        // of a key: bare, quoted or both
+	longest     int           // characters of a key; 0: unknown
+	lifetime    time.Duration // 0: too long to wait for
+	invalid     *invalidRequest
+	other       *otherRoute
+	update      *statedRequest
+	remove      *statedRequest
+	required    []string // ids of checks; nil: all that can be made
+	requiredAt  string
+}
+
+// credentialField is a header field that says who asks.
+type credentialField struct{ header, value string }
+
+// replayRule is what a replay repeats beside status and body, and what marks one.
+type replayRule struct {
+	headers      []string
+	marker       string // "": none
+	first, again string // the marker's values; "": the field is absent
+}
+
+// invalidRequest is a request that is refused for its data.
+type invalidRequest struct {
+	request requestTemplate
+	refused expectation
+	records bool // the refusal becomes the key's answer
+}
+
+// statedRequest is a request and how its success looks.
+type statedRequest struct {
+	request requestTemplate
+	success expectation
+}
+
+// otherRoute is another creating request that honours keys.
+type otherRoute struct {
+	statedRequest
+	own bool // an equal key is another key there; else it is a mismatch
+}
+
+// parseProfile reads a profile. Its errors say where.
+func parseProfile(text []byte) (*profile, error) {
+	root, err := readProfileFile(text)
+	if err != nil {
+		return nil, err
+	}
+	r, p := &profileReader{}, &profile{}
+	m := r.object(root, "!base", "credentials", "!create", "changed", "slow", "effects", "expect", "replay", "key",
+		"invalid", "other_route", "update", "remove", "required")
+	p.base = r.base(m["base"])
+	p.readCredentials(r, m["credentials"])
+	p.readCreate(r, m["create"])
+	p.changed = r.variant(m["changed"], p.create)
+	p.slow = r.variant(m["slow"], p.create)
+	p.counting = r.counting(m["effects"])
+	p.readExpect(r, m["expect"])
+	p.readReplay(r, m["replay"])
+	p.readKey(r, m["key"])
+	p.readInvalid(r, m["invalid"])
+	p.readOther(r, m["other_route"])
+	p.update = r.stated(m["update"], "PUT")
+	p.remove = r.stated(m["remove"], "DELETE")
+	p.required, p.requiredAt = r.texts(m["required"]), m["required"].at
+	if r.mistake == nil && p.counting == nil && p.id == nil {
+		r.fail(profileNode{at: "effects"}.wrong("is missing, and create.id too: nothing would tell how often something was done"))
+	}
+	return p, r.mistake
+}
+
+func (r *profileReader) base(n profileNode) *url.URL {
+	u, err := url.Parse(r.text(n))
+	if err == nil {
+		err = validateBase(u)
+	}
+	if err != nil && r.mistake == nil {
+		r.fail(n.wrong("%v", err))
+	}
+	return u
+}
+
+func (p *profile) readCredentials(r *profileReader, n profileNode) {
+	for i, element := range r.elements(n) {
+		if i == 2 {
+			r.fail(n.wrong("at most two, the second another's"))
+			return
+		}
+		m := r.object(element, "!header", "!value")
+		c := credentialField{r.text(m["header"]), r.text(m["value"])}
+		r.fieldName(m["header"], c.header)
+		r.places(m["value"], c.value, [...]string{"token", "other-token"}[i])
+		p.credentials = append(p.credentials, c)
+	}
+}
+
+func (p *profile) readCreate(r *profileReader, n profileNode) {
+	m := r.object(n, "method", "!path", "headers", "!body", "!status", "id")
+	p.create = r.request(m, requestTemplate{method: "POST"}, "unique")
+	p.created = r.statuses(m["status"])
+	if m["id"].given() {
+		id := r.pointer(m["id"])
+		p.id = &id
+	}
+	if r.mistake == nil && !hasPlace(p.create.path+string(p.create.body), "unique") {
+		r.fail(m["body"].wrong("has no {{unique}}: each request would be the same intention"))
+	}
+}
+
+func (p *profile) readExpect(r *profileReader, n profileNode) {
+	m := r.object(n, "mismatch", "in_flight", "malformed", "second_key")
+	p.mismatch = r.statuses(m["mismatch"])
+	p.inFlight = r.expectation(m["in_flight"])
+	p.malformed = r.statuses(m["malformed"])
+	p.secondKey = r.statuses(m["second_key"])
+}
+
+func (p *profile) readReplay(r *profileReader, n profileNode) {
+	m := r.object(n, "headers", "marker")
+	p.replay.headers = []string{"Location", "ETag", "Content-Type"}
+	if m["headers"].given() {
+		p.replay.headers = r.texts(m["headers"])
+	}
+	marker := r.object(m["marker"], "!header", "first", "again")
+	p.replay.marker = r.text(marker["header"])
+	p.replay.first, p.replay.again = r.text(marker["first"]), r.text(marker["again"])
+	if m["marker"].given() && p.replay.first == p.replay.again {
+		r.fail(m["marker"].wrong("first and again are the same: it would mark nothing"))
+	}
+}
+
+func (p *profile) readKey(r *profileReader, n profileNode) {
+	m := r.object(n, "spelling", "longest", "lifetime")
+	p.spelling = r.choice(m["spelling"], "bare", "quoted", "both")
+	p.longest = r.number(m["longest"], 1, 8192)
+	if m["lifetime"].given() {
+		lifetime, err := time.ParseDuration(r.text(m["lifetime"]))
+		if err != nil || lifetime <= 0 || lifetime > longestLifetime {
+			r.fail(m["lifetime"].wrong("want a time up to %v, like \"2s\"; leave a longer one out", longestLifetime))
+		}
+		p.lifetime = lifetime
+	}
+}
+
+func (p *profile) readInvalid(r *profileReader, n profileNode) {
+	m := r.object(n, "method", "path", "headers", "!body", "!status", "!failure")
+	if n.given() {
+		p.invalid = &invalidRequest{r.request(m, p.create, "unique"), r.statuses(m["status"]),
+			r.choice(m["failure"], "frees", "recorded") == "recorded"}
+	}
+}
+
+func (p *profile) readOther(r *profileReader, n profileNode) {
+	m := r.object(n, "method", "!path", "headers", "body", "status", "!answer")
+	if !n.given() {
+		return
+	}
+	p.other = &otherRoute{statedRequest{r.request(m, requestTemplate{method: "POST"}, "unique", "id", "etag"), r.statuses(m["status"])},
+		r.choice(m["answer"], "mismatch", "own") == "own"}
+	if p.other.own && !p.other.success.given() {
+		r.fail(profileNode{at: "other_route.status"}.wrong("is missing: how does its own success look?"))
+	}
+}
+
+// variant is a request that differs from create in what it says; nil when it is absent.
+func (r *profileReader) variant(n profileNode, create requestTemplate) *requestTemplate {
+	if !n.given() {
+		return nil
+	}
+	request := r.request(r.object(n, "method", "path", "headers", "body"), create, "unique")
+	return &request
+}
+
+// stated is a request about something that was created; nil when it is absent.
+func (r *profileReader) stated(n profileNode, method string) *statedRequest {
+	m := r.object(n, "method", "!path", "headers", "body", "!status")
+	if !n.given() {
+		return nil
+	}
+	s := &statedRequest{r.request(m, requestTemplate{method: method}, "unique", "id", "etag"), r.statuses(m["status"])}
+	if s.request.method == "POST" || s.request.method == "PATCH" {
+		r.fail(m["method"].wrong("want a method that needs no key (RFC 9110 section 9.2.2), like %s", method))
+	}
+	return s
+}
+
+// statuses reads an expectation in which nobody waits.
+func (r *profileReader) statuses(n profileNode) expectation {
+	e := r.expectation(n)
+	if e.wait {
+		r.fail(n.wrong(`"wait" means nothing here`))
+	}
+	return e
+}
+
+// expectation reads a status, "wait", an object of status and type, or an array of these.
+func (r *profileReader) expectation(n profileNode) (e expectation) {
+	if !n.given() {
+		return e
+	}
+	choices := []profileNode{n}
+	if n.value.Kind() == jsontext.KindBeginArray {
+		choices = r.elements(n)
+	}
+	for _, choice := range choices {
+		switch choice.value.Kind() {
+		case jsontext.KindString:
+			r.choice(choice, "wait")
+			e.wait = true
+		case jsontext.KindBeginObject:
+			m := r.object(choice, "!status", "!type")
+			e.answers = append(e.answers, expectedAnswer{r.number(m["status"], 200, 599), r.text(m["type"])})
+		default:
+			e.answers = append(e.answers, expectedAnswer{status: r.number(choice, 200, 599)})
+		}
+	}
+	if !e.given() {
+		r.fail(n.wrong("want a status"))
+	}
+	return e
+}
+
+// resolve fills the credentials in: {{token}} and {{other-token}} from flags, ${NAME}
+// from the environment. Its errors never hold a value, which is a secret.
+func (p *profile) resolve(getenv func(string) string, token, otherToken string) error {
+	for i, c := range p.credentials {
+		var missing error
+		value := environmentPlace.ReplaceAllStringFunc(c.value, func(place string) string {
+			text := getenv(place[2 : len(place)-1])
+			if text == "" && missing == nil {
+				missing = fmt.Errorf("credentials[%d].value: the environment has no %s", i, place[2:len(place)-1])
+			}
+			return text
+		})
+		if missing != nil {
+			return missing
+		}
+		value = fillPlaces(value, map[string]string{"token": token, "other-token": otherToken}, func(s string) string { return s })
+		if err := validateFieldText(value); err != nil {
+			return fmt.Errorf("credentials[%d].value: %w", i, err)
+		}
+		p.credentials[i].value = value
+	}
+	if len(p.credentials) == 2 && p.credentials[0] == p.credentials[1] {
+		return fmt.Errorf("credentials[1]: must not be the first once more, and belong to somebody else")
+	}
+	return nil
+}
+
+// hasSecond tells whether there is a second credential.
+func (p *profile) hasSecond() bool { return len(p.credentials) == 2 }
+
+// asksFor tells whether a check is required, when it can be made.
+func (p *profile) asksFor(id string) bool {
+	return p.required == nil || slices.Contains(p.required, id)
+}
+
+// places finds what cannot be filled in.
+func (r *profileReader) places(n profileNode, text string, known ...string) {
+	if err := checkPlaces(text, known...); err != nil {
+		r.fail(n.wrong("%v", err))
+	}
+}
+
+// fieldName finds what is no name of a header field (RFC 9110 section 5.1).
+func (r *profileReader) fieldName(n profileNode, name string) {
+	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) }) {
+		r.fail(n.wrong("%q is no name of a header field", name))
+	}
+}
