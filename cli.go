@@ -41,6 +41,7 @@ type commandLine struct {
 	Verify     verifyCommand     `cmd:"" help:"Check whether a server keeps its promise about Idempotency-Key."`
 	Script     scriptCommand     `cmd:"" help:"Serve the given answers, one per request; the last one repeats."`
 	Backoff    backoffCommand    `cmd:"" help:"Show what jitter does to clients that fail together."`
+	Experiment experimentCommand `cmd:"" help:"Show what an origin did after its answer was lost: six cases, on servers of its own."`
 	Backup     backupCommand     `cmd:"" help:"Copy the database to a file, also while a server is running."`
 	Credential credentialCommand `cmd:"" help:"Add, list and revoke the credentials in a database."`
 	Version    kong.VersionFlag  `help:"Print the version and exit."`

@@ -96,6 +96,7 @@ var options = []option{
 	{[]string{"verify"}, "--base=http://x", "REVISOR_BASE", "http://x", func(l commandLine) any { return l.Verify.Base }, "http://127.0.0.1:18080", "http://x"},
 	{[]string{"verify"}, "--token=t", "REVISOR_TOKEN", "t", func(l commandLine) any { return l.Verify.Token }, "escritura-a", "t"},
 	{[]string{"verify"}, "--other-token=t", "REVISOR_OTHER_TOKEN", "t", func(l commandLine) any { return l.Verify.OtherToken }, "escritura-b", "t"},
+	{[]string{"experiment"}, "--format=csv", "REVISOR_EXPERIMENT_FORMAT", "csv", func(l commandLine) any { return l.Experiment.Format }, "table", "csv"},
 	{[]string{"script", "201"}, "--listen=127.0.0.1:1", "REVISOR_GATEWAY_LISTEN", "127.0.0.1:1", func(l commandLine) any { return l.Script.Listen }, "127.0.0.1:18082", "127.0.0.1:1"},
 	{[]string{"script", "201"}, "--log=json", "REVISOR_LOG", "json", func(l commandLine) any { return l.Script.Log }, "text", "json"},
 }
@@ -126,7 +127,7 @@ func TestOptions(t *testing.T) {
 				"REVISOR_VIGENCIA_MS": "1", "ALTA_LIMITE_MS": "1", "REVISOR_SAVE_DELAY": "2s", "REVISOR_QUEUE_DELAY": "2s",
 				"REVISOR_FINGERPRINT": "ordered", "REVISOR_BREAK": "no-fingerprint", "REVISOR_ATTEMPTS": "9", "REVISOR_CHECK": "true",
 				"REVISOR_IN_FLIGHT": "reject", "REVISOR_LOG": "text", "REVISOR_AS": "revisor", "REVISOR_DEMO": "false", "REVISOR_SIMULATE": "true",
-				"REVISOR_NO_KEY": "false", "REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
+				"REVISOR_NO_KEY": "false", "REVISOR_EXPERIMENT_FORMAT": "json", "REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
 			}[o.variable]
 			if other == "" {
 				other = "other"
@@ -259,6 +260,7 @@ func TestBadValues(t *testing.T) {
 		{"verify of no server", nil, []string{"verify", "nonsense"}, "http://"},
 		{"script without an answer", nil, []string{"script"}, "<answers>"},
 		{"script with no answer", nil, []string{"script", "nonsense"}, "nonsense"},
+		{"experiment in no format", nil, []string{"experiment", "--format=xml"}, "--format"},
 		{"backoff with an argument", nil, []string{"backoff", "x"}, "x"},
 	}
 	for _, tt := range tests {
@@ -289,7 +291,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	const golden = "testdata/help.golden"
 	var got strings.Builder
-	for _, command := range []string{"", "serve", "register", "verify", "script", "backoff", "credential", "credential add", "credential list", "credential revoke"} {
+	for _, command := range []string{"", "serve", "register", "verify", "script", "backoff", "experiment", "credential", "credential add", "credential list", "credential revoke"} {
 		args := append(strings.Fields(command), "--help")
 		stdout, stderr, err := ran(t, nil, args...)
 		if err != nil || stderr != "" {

@@ -46,6 +46,9 @@ type gatewayConfig struct {
 	simulate bool     // obey X-Simular
 	log      *slog.Logger
 	patience time.Duration // 0: upstreamPatience
+	// received and dropped, when set, are told of an answer to lose: that it was read to
+	// its end, and that it is thrown away.
+	received, dropped func()
 }
 
 // gateway is the role's state: its way upstream, and what it has seen.
@@ -99,6 +102,9 @@ func (g *gateway) handle(w http.ResponseWriter, r *http.Request) error {
 		g.log.Info("client left", "role", "gateway", "method", r.Method, "path", r.URL.EscapedPath())
 		panic(http.ErrAbortHandler)
 	case errors.Is(err, errAnswerLost):
+		if g.dropped != nil {
+			g.dropped()
+		}
 		g.log.Info("answer lost on purpose", "role", "gateway", "method", r.Method, "path", r.URL.EscapedPath())
 		return err
 	case context.Cause(ctx) != nil:
@@ -151,7 +157,7 @@ func (g *gateway) forward(w http.ResponseWriter, r *http.Request, body *clientBo
 				return errNotHTTP
 			}
 			if lose {
-				return takeWhole(resp)
+				return g.takeWhole(resp)
 			}
 			if _, typed := resp.Header["Content-Type"]; !typed {
 				w.Header()["Content-Type"] = nil // or net/http guesses one
@@ -171,9 +177,12 @@ func (g *gateway) forward(w http.ResponseWriter, r *http.Request, body *clientBo
 
 // takeWhole reads an answer to its end and returns errAnswerLost, or why there was
 // no whole answer to lose.
-func takeWhole(resp *http.Response) error {
+func (g *gateway) takeWhole(resp *http.Response) error {
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return fmt.Errorf("read the answer to lose: %w", err)
+	}
+	if g.received != nil {
+		g.received()
 	}
 	return errAnswerLost
 }

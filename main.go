@@ -49,6 +49,8 @@
 //	register.go       the client that retries well
 //	script.go         a server that answers what it is told
 //	backoff.go        what jitter does
+//	experiment.go     what to do after a lost answer, six ways; observer.go sees what
+//	                  the origin did, matrix.go tells it, stage.go sets the servers up
 //	verify.go         the judge of an Idempotency-Key; checks.go lists its checks
 //	progress.go       how far a long run has come
 //	defects.go        what can be wrong on purpose (--break)

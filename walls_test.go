@@ -82,10 +82,17 @@ var walls = []wall{
 	{[]string{"gateway.go", "upload.go"}, slices.Concat(wire, []string{"gateway.go", "upload.go", "attempt.go", "transport.go"})},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
+	{[]string{"observer.go"}, []string{"attempt.go:answer"}},
+	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "matrix.go:writeMatrix", "attempt.go", "problem.go:problemBase"})},
+	{[]string{"matrix.go"}, []string{"experiment.go", "observer.go", "http.go:encodeJSON"}},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
 
 	// The process: it puts together, and knows nobody's insides.
 	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
+	{[]string{"stage.go"}, []string{
+		"main.go", "cli.go:serveOptions", "revisor.go", "serve.go", "lab.go:newLab", "gateway.go:newGateway", "gateway.go:gatewayConfig",
+		"defects.go:defects", "defects.go:ignoreKey", "fingerprint.go:schemeOrdered", "credentials.go:practiceWriter", "observer.go", "experiment.go:scene",
+	}},
 	{[]string{"cli.go"}, []string{
 		"commands.go", "main.go:process", "revisor.go:revisorSettings", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
@@ -93,7 +100,7 @@ var walls = []wall{
 		"idempotency.go:workTime", "register.go:registerAttempts",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
-		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "script.go", "backoff.go",
+		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "experiment.go", "stage.go", "script.go", "backoff.go",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
 	{[]string{"main.go"}, []string{
