@@ -165,10 +165,7 @@ type conversation struct {
 
 // hold makes the first request, loses its answer, and does what the case says.
 func (c *conversation) hold() error {
-	if err := c.seen.begin(); err != nil {
-		return err
-	}
-	before, err := c.seen.look()
+	before, err := c.seen.begin()
 	if err != nil {
 		return err
 	}

@@ -160,8 +160,8 @@ func (h happening) inWords() string {
 
 func writeMatrixTable(out io.Writer, reports []caseReport) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "POST %s: el origen la aplica, y la pasarela pierde la respuesta. ¿Y después?\n", experimentPath)
-	fmt.Fprint(&text, "Cada caso, en servidores propios recién arrancados.\n\n")
+	fmt.Fprintf(&text, "POST %s: el origen la aplica, y su respuesta se pierde.\n", experimentPath)
+	fmt.Fprint(&text, "¿Y después? Cada caso, en servidores propios recién arrancados.\n\n")
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TRAS PERDER LA RESPUESTA\tPOST\tGET\tEFECTOS\tRESULTADO DEL CLIENTE")
 	for _, r := range reports {

@@ -6,6 +6,7 @@ package main
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -56,13 +57,14 @@ func newObserver(now func() time.Time) *observer {
 	return &observer{now: now, arrived: map[string]int{}}
 }
 
-// begin starts the observation: the effects that there are already do not count.
-func (o *observer) begin() error {
+// begin starts the observation, and returns how many effects there are already: they are
+// no events.
+func (o *observer) begin() (int, error) {
 	before, err := o.effects()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.known, o.began = before, o.now()
-	return err
+	return before, err
 }
 
 // sends says that the client begins its next request.
@@ -142,7 +144,7 @@ func (o *observer) answer(n int) answer {
 func (o *observer) order() []event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return append([]event(nil), o.events...)
+	return slices.Clone(o.events)
 }
 
 // watchedAnswer keeps what an origin answers while it passes it on.
@@ -153,19 +155,24 @@ type watchedAnswer struct {
 }
 
 func (a *watchedAnswer) WriteHeader(status int) {
-	if a.got.status == 0 && status >= 200 {
-		a.got.status, a.got.header = status, a.Header().Clone()
-		a.begins()
+	if status >= 200 { // interim answers are none
+		a.begin(status)
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
 func (a *watchedAnswer) Write(p []byte) (int, error) {
-	if a.got.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+	a.begin(http.StatusOK)
 	a.got.body = append(a.got.body, p[:min(len(p), observedBody-len(a.got.body))]...)
 	return a.ResponseWriter.Write(p)
+}
+
+// begin keeps the head of the answer, once.
+func (a *watchedAnswer) begin(status int) {
+	if a.got.status == 0 {
+		a.got.status, a.got.header = status, a.Header().Clone()
+		a.begins()
+	}
 }
 
 // Unwrap lets http.ResponseController reach the connection.
