@@ -1,5 +1,5 @@
 // comparison_test.go owns the end of a torture run: what is in the database is compared
-// with what the ledger says that clients asked for and were told. It holds the server to
+// with what the logbook says that clients asked for and were told. It holds the server to
 // the promise alone, and does not know how keys work inside.
 
 package main
@@ -107,8 +107,8 @@ const (
 // finding is one broken promise.
 type finding struct{ kind, what string }
 
-// compare holds the database to the ledger.
-func (l *ledger) compare(e effects) []finding {
+// compare holds the database to the logbook.
+func (l *logbook) compare(e effects) []finding {
 	var found []finding
 	known := effects{services: maps.Clone(e.services), revisions: maps.Clone(e.revisions)}
 	for _, in := range l.intentions {
@@ -314,7 +314,7 @@ func TestComparison(t *testing.T) {
 			e.services["uno"] = tt.made
 		}
 		var got []string
-		for _, f := range (&ledger{intentions: []*intention{in}}).compare(e) {
+		for _, f := range (&logbook{intentions: []*intention{in}}).compare(e) {
 			got = append(got, f.kind)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -353,7 +353,7 @@ func TestCatch(t *testing.T) {
 		if tt.created != 0 {
 			e.services["uno"] = []effect{{id: 7, created: atMillis(tt.created)}}
 		}
-		l := ledger{intentions: []*intention{{name: "uno", attempts: []*posting{tt.attempt}}}}
+		l := logbook{intentions: []*intention{{name: "uno", attempts: []*posting{tt.attempt}}}}
 		tt.want.kills = len(kills)
 		if got := l.catch(kills, e); got != tt.want {
 			t.Errorf("%s: catch = %v, want %v", tt.name, got, tt.want)

@@ -1,13 +1,16 @@
-// faults.go owns which arrival meets a fault: how one is asked for, what makes two
-// requests the same one, and whether one was seen before. Pure: it knows no server, no connection and no
-// clock; the gateway asks it and carries the verdict out.
+// faults.go owns which arrival meets a fault: what makes two requests the same one, how
+// often one has arrived, and what befalls this arrival. Pure: it knows no server, no
+// connection and no clock; the gateway asks it and carries the verdict out.
 
 package main
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"strings"
 	"sync"
+	"time"
 )
 
 const (
@@ -15,9 +18,11 @@ const (
 	// would obey no such thing: it is for the bench.
 	simulateHeader = "X-Simular"
 	loseFirst      = "perder-primera"
-	// seenLimit is how many requests are remembered; the oldest is forgotten first,
-	// and would meet its fault once more. 65,536 cost about 5 MiB, and only a client
-	// that starts as many new requests between a loss and its retry could notice.
+	// simulatedHeader names, in an answer, what the gateway did to the exchange.
+	simulatedHeader = "X-Simulado"
+	// seenLimit is how many requests are remembered; the oldest is forgotten first, and
+	// is counted from one again. 65,536 cost about 6 MiB, and only a client that starts
+	// as many new requests between a loss and its retry could notice.
 	seenLimit = 65536
 	// identityBody is how many bytes of a body without a key take part in telling
 	// requests apart: four times what revisor reads of a body. Two longer ones that
@@ -53,35 +58,187 @@ func frame(kind string, parts ...[]byte) identity {
 	return sha256.Sum256(framed)
 }
 
-// seenRequests remembers the latest limit identities. Safe for concurrent use.
+// short is an identity as a person can compare it.
+func (id identity) short() string { return hex.EncodeToString(id[:4]) }
+
+// seenRequests counts the arrivals of the latest limit identities. Safe for concurrent
+// use.
 type seenRequests struct {
 	mu     sync.Mutex
 	limit  int
-	known  map[identity]struct{}
+	known  map[identity]uint64
 	order  []identity // a ring once it is full
 	oldest int
 }
 
 // newSeenRequests remembers at most limit identities.
 func newSeenRequests(limit int) *seenRequests {
-	return &seenRequests{limit: limit, known: make(map[identity]struct{})}
+	return &seenRequests{limit: limit, known: make(map[identity]uint64)}
 }
 
-// first tells whether this is the first arrival of id, and remembers it: of any
-// number of equal arrivals at once, exactly one is the first.
-func (s *seenRequests) first(id identity) bool {
+// arrive counts one arrival of id and returns its number, from 1: of any number of
+// equal arrivals at once, each has another.
+func (s *seenRequests) arrive(id identity) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, seen := s.known[id]; seen {
-		return false
-	}
-	s.known[id] = struct{}{}
-	if len(s.order) < s.limit {
+	s.known[id]++
+	number := s.known[id]
+	switch {
+	case number > 1:
+	case len(s.order) < s.limit:
 		s.order = append(s.order, id)
-		return true
+	default:
+		delete(s.known, s.order[s.oldest])
+		s.order[s.oldest] = id
+		s.oldest = (s.oldest + 1) % s.limit
 	}
-	delete(s.known, s.order[s.oldest])
-	s.order[s.oldest] = id
-	s.oldest = (s.oldest + 1) % s.limit
-	return true
+	return number
+}
+
+// first tells whether this is the first arrival of id, and counts it.
+func (s *seenRequests) first(id identity) bool { return s.arrive(id) == 1 }
+
+// The points of an exchange at which it can be spoiled, by the names they have in a
+// fault's text, in X-Simulado and in the ledger.
+const (
+	pointBefore           = "before"
+	pointAfter            = "after"
+	pointCutBeforeHeaders = "cut-before-headers"
+	pointCutAfterHeaders  = "cut-after-headers"
+	pointCutAfter         = "cut-after"
+	pointDelay            = "delay"
+	pointDuplicate        = "duplicate"
+	pointStatus           = "status"
+)
+
+// fault is what befalls an arrival, and which arrivals. See parseFault.
+type fault struct {
+	point      string
+	bytes      int64 // of the answer's body that a cut-after lets through
+	reset      bool  // a cut is a reset (RST), not an orderly close (FIN)
+	delay      time.Duration
+	late       bool   // the delay is between the upstream's answer and its delivery
+	status     int    // that the gateway answers by itself
+	retryAfter string // with it; "" for none
+	when       occasion
+}
+
+// takesWhole tells whether the upstream's whole answer is taken and none of it passed on.
+func (f fault) takesWhole() bool {
+	return f.point == pointAfter || f.point == loseFirst || f.point == pointCutBeforeHeaders
+}
+
+// cuts tells whether the client's connection is cut.
+func (f fault) cuts() bool { return strings.HasPrefix(f.point, "cut-") }
+
+// delivers is how many bytes of the answer's body a fault lets through; negative: all.
+func (f fault) delivers() int64 {
+	switch f.point {
+	case pointCutAfterHeaders:
+		return 0
+	case pointCutAfter:
+		return f.bytes
+	}
+	return -1
+}
+
+// occasion is which arrivals of a request a fault befalls.
+type occasion struct {
+	kind  string // whenFirst, whenNth, whenEvery or whenRate
+	count uint64 // K
+	rate  float64
+}
+
+// What an occasion can be: the first K arrivals, the Kth alone, each Kth, or a share of
+// all.
+const (
+	whenFirst = "first"
+	whenNth   = "nth"
+	whenEvery = "every"
+	whenRate  = "rate"
+)
+
+// faultPlan is the faults of one gateway and what has arrived there. Safe for concurrent
+// use.
+type faultPlan struct {
+	faults []fault
+	seed   uint64
+	seen   *seenRequests
+}
+
+// newFaultPlan plans faults, the first of which has precedence. With the same seed the
+// same arrivals meet the same faults.
+func newFaultPlan(faults []fault, seed uint64) *faultPlan {
+	return &faultPlan{faults: faults, seed: seed, seen: newSeenRequests(seenLimit)}
+}
+
+// verdict is what befalls one arrival.
+type verdict struct {
+	number uint64        // of the arrival among those of its identity, from 1; 0: not counted
+	before time.Duration // before it is forwarded
+	after  time.Duration // between the upstream's answer and its delivery
+	fault  fault         // beside the delays; its point is "" for none
+}
+
+// arrive counts an arrival and says what befalls it: all the delays that apply, added
+// up, and the first other fault that does.
+func (p *faultPlan) arrive(id identity) verdict {
+	v := verdict{number: p.seen.arrive(id)}
+	for place, f := range p.faults {
+		switch {
+		case f.point != pointDelay && v.fault.point != "", !p.befalls(place, id, v.number):
+		case f.point != pointDelay:
+			v.fault = f
+		case f.late:
+			v.after += f.delay
+		default:
+			v.before += f.delay
+		}
+	}
+	return v
+}
+
+// befalls tells whether the fault at that place of the plan befalls that arrival: a
+// function of the seed, the place, the identity and the number alone.
+func (p *faultPlan) befalls(place int, id identity, number uint64) bool {
+	when := p.faults[place].when
+	switch when.kind {
+	case whenNth:
+		return number == when.count
+	case whenEvery:
+		return number%when.count == 0
+	case whenRate:
+		return p.draw(place, id, number) < when.rate
+	}
+	return number <= when.count
+}
+
+// draw is uniform in [0, 1). The place takes part so that two faults of one rate befall
+// different arrivals.
+func (p *faultPlan) draw(place int, id identity, number uint64) float64 {
+	var numbers []byte
+	for _, n := range []uint64{p.seed, uint64(place), number} {
+		numbers = binary.BigEndian.AppendUint64(numbers, n)
+	}
+	drawn := frame("draw", numbers, id[:])
+	const bits = 53 // that a float64 holds exactly
+	return float64(binary.BigEndian.Uint64(drawn[:])>>(64-bits)) / (1 << bits)
+}
+
+// spoils tells whether anything befalls the arrival.
+func (v verdict) spoils() bool { return v.fault.point != "" || v.delay() > 0 }
+
+// delay is how much longer the exchange takes.
+func (v verdict) delay() time.Duration { return v.before + v.after }
+
+// String names what befalls the arrival: "delay, after".
+func (v verdict) String() string {
+	var names []string
+	if v.delay() > 0 {
+		names = append(names, pointDelay)
+	}
+	if v.fault.point != "" {
+		names = append(names, v.fault.point)
+	}
+	return strings.Join(names, ", ")
 }

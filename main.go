@@ -43,8 +43,9 @@
 //	serviceurl.go     a URL read as browsers read it
 //	retry.go          backoff, jitter, Retry-After
 //	lab.go            the bench
-//	gateway.go        the proxy that loses answers; faults.go says which, upload.go
-//	                  lends the request's body out
+//	gateway.go        the proxy that spoils exchanges; faults.go says which, plan.go how
+//	                  that is written; upload.go lends the request's body out, delivery.go
+//	                  is the client's side, duplicate.go sends twice, ledger.go keeps account
 //	attempt.go        one request on the wire, for the tools
 //	register.go       the client that retries well
 //	script.go         a server that answers what it is told

@@ -40,7 +40,7 @@ func (s *server) putMaintenance(w http.ResponseWriter, r *http.Request, _ httpro
 	value, _ := doc.member("activo")
 	on, ok := value.boolean()
 	if !ok {
-		return invalidData([]fault{{"tiene que ser true o false", "#/activo"}})
+		return invalidData([]flaw{{"tiene que ser true o false", "#/activo"}})
 	}
 	if err := s.write(r, func(t *tx) error { return t.setMaintenance(on) }); err != nil {
 		return fmt.Errorf("set maintenance: %w", err)

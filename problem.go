@@ -111,15 +111,15 @@ func (p *problem) withHeader(name, value string) *problem {
 	return p
 }
 
-// fault is one thing wrong with the data, with a JSON Pointer to it (RFC 6901).
-type fault struct {
+// flaw is one thing wrong with the data, with a JSON Pointer to it (RFC 6901).
+type flaw struct {
 	Detail  string `json:"detail"`
 	Pointer string `json:"pointer"`
 }
 
-// invalidData reports all faults at once.
-func invalidData(faults []fault) *problem {
-	return newProblem("datos-invalidos", "los datos no se pueden aceptar; «errors» dice por qué").with("errors", faults)
+// invalidData reports all flaws at once.
+func invalidData(flaws []flaw) *problem {
+	return newProblem("datos-invalidos", "los datos no se pueden aceptar; «errors» dice por qué").with("errors", flaws)
 }
 
 // reply renders the problem. instance is the path asked for, without the query.

@@ -1,5 +1,5 @@
 // servicedata.go owns what a client may say of a service: its members, read from a JSON
-// object and judged, with every fault told at once. It must not know handlers, nor SQL.
+// object and judged, with every flaw told at once. It must not know handlers, nor SQL.
 
 package main
 
@@ -31,10 +31,10 @@ type serviceData struct {
 // Unknown members are ignored.
 func readServiceData(doc document) (serviceData, error) {
 	var data serviceData
-	var faults []fault
+	var flaws []flaw
 	note := func(member, detail string) {
 		if detail != "" {
-			faults = append(faults, fault{detail, "#/" + member})
+			flaws = append(flaws, flaw{detail, "#/" + member})
 		}
 	}
 	var detail string
@@ -44,13 +44,13 @@ func readServiceData(doc document) (serviceData, error) {
 	note("url", detail)
 	data.limitMS, detail = readLimit(doc)
 	note("limite_ms", detail)
-	if faults != nil {
-		return serviceData{}, invalidData(faults)
+	if flaws != nil {
+		return serviceData{}, invalidData(flaws)
 	}
 	return data, nil
 }
 
-func readName(doc document) (name, fault string) {
+func readName(doc document) (name, flaw string) {
 	value, ok := doc.member("nombre")
 	if !ok {
 		return "", "falta"
@@ -69,7 +69,7 @@ func readName(doc document) (name, fault string) {
 
 func notSpace(r rune) bool { return !unicode.IsSpace(r) }
 
-func readURL(doc document) (raw string, target serviceURL, fault string) {
+func readURL(doc document) (raw string, target serviceURL, flaw string) {
 	value, ok := doc.member("url")
 	if !ok {
 		return "", serviceURL{}, "falta"
@@ -84,7 +84,7 @@ func readURL(doc document) (raw string, target serviceURL, fault string) {
 	return raw, target, ""
 }
 
-func readLimit(doc document) (limitMS int64, fault string) {
+func readLimit(doc document) (limitMS int64, flaw string) {
 	value, ok := doc.member("limite_ms")
 	if !ok {
 		return defaultLimitMS, ""

@@ -3,7 +3,7 @@
 // torture_test.go owns the torture run: real processes, clients that repeat their
 // requests with their keys, directly and through a gateway that loses answers, while the
 // revisor is killed at random moments and started again. What the clients were told is
-// compared with the database at the end (ledger_test.go, comparison_test.go).
+// compared with the database at the end (logbook_test.go, comparison_test.go).
 //
 //	go test -run TestTorture . -torture 10m -timeout 30m -v
 //	go test -run TestTorture . -torture.seed 7 -v
@@ -54,7 +54,7 @@ const (
 type torture struct {
 	t         *testing.T
 	seed      uint64
-	ledger    ledger
+	logbook   logbook
 	db        string
 	revisor   *victim
 	direct    *url.URL // the revisor's address
@@ -130,7 +130,7 @@ func (r *torture) run(enough func(kills int) bool) (kills []kill, e effects, fou
 	r.settle()
 	r.revisor.kill()
 	e = readEffects(r.t, r.db)
-	return kills, e, r.ledger.compare(e)
+	return kills, e, r.logbook.compare(e)
 }
 
 // life starts the revisor and kills it while somebody waits for an answer. Kills at any
@@ -146,11 +146,11 @@ func (r *torture) life(chance *rand.Rand) kill {
 	}
 	r.revisor.start()
 	<-time.After(upTo(chance, 40*time.Millisecond))
-	soon(r.t, "a keyed POST is under way", func() bool { return r.ledger.unanswered() > 0 })
+	soon(r.t, "a keyed POST is under way", func() bool { return r.logbook.unanswered() > 0 })
 	switch chance.IntN(4) {
 	case 0:
 	case 1:
-		r.ledger.nextAnswer(momentPatience)
+		r.logbook.nextAnswer(momentPatience)
 	default:
 		nextCommit(r.db, momentPatience)
 	}
@@ -168,14 +168,14 @@ func (r *torture) client(number int) {
 	c := &torturedClient{torture: r, chance: rand.New(rand.NewPCG(r.seed, uint64(number)))}
 	for n := 0; !c.stopped(); n++ {
 		name, token := fmt.Sprintf("s%d-%d", number, n), r.tokens[number][n%credentialsEach]
-		service := r.ledger.plan(&intention{
+		service := r.logbook.plan(&intention{
 			key: "key-of-" + name, token: token, path: "/servicios", name: name,
 			body: fmt.Sprintf(`{"nombre":%q,"url":%q}`, name, r.target+"/"+name),
 		})
 		c.insist(service)
 		if told := service.successes(); len(told) > 0 {
 			id := idIn(told[0].got)
-			c.insist(r.ledger.plan(&intention{
+			c.insist(r.logbook.plan(&intention{
 				key: "key-of-revision-of-" + name, token: token, path: servicePath(id) + "/revisiones", service: id,
 				body: fmt.Sprintf(`{"por":%q}`, name),
 			}))
@@ -266,7 +266,7 @@ func (r *torture) post(in *intention, gateway, lose bool, patience time.Duration
 	if lose {
 		header.Set(simulateHeader, loseFirst)
 	}
-	p := r.ledger.send(in, gateway, lose)
+	p := r.logbook.send(in, gateway, lose)
 	a, err := attempt(context.Background(), r.transport, patience, 64<<10, call{
 		method: "POST", base: base, path: in.path, header: header, body: []byte(in.body),
 	})
@@ -283,7 +283,7 @@ func (r *torture) post(in *intention, gateway, lose bool, patience time.Duration
 	default:
 		checkAnswer(r.t, "POST", in.path, got)
 	}
-	r.ledger.end(p, got, err)
+	r.logbook.end(p, got, err)
 	return p
 }
 
@@ -299,7 +299,7 @@ func (r *torture) settle() {
 			}
 		})
 	}
-	for _, in := range r.ledger.intentions {
+	for _, in := range r.logbook.intentions {
 		if !in.abandoned && len(in.attempts) > 0 {
 			work <- in
 		}
@@ -323,9 +323,9 @@ func (r *torture) hearOut(in *intention) {
 
 // report tells how much the run has seen.
 func (r *torture) report(kills []kill, e effects) catch {
-	c := r.ledger.catch(kills, e)
+	c := r.logbook.catch(kills, e)
 	r.t.Logf("seed %d: %v", r.seed, c)
-	r.t.Logf("ledger: %s", r.ledger.tally())
+	r.t.Logf("logbook: %s", r.logbook.tally())
 	return c
 }
 

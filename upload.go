@@ -125,12 +125,17 @@ func (b *clientBody) linger() {
 	}
 }
 
-// giveBack ends the loan: a read under way is broken off, a later one fails. What is
-// left of a short body is read first, so that its connection can serve on.
+// giveBack ends the loan. What is left of a short body is read first, so that its
+// connection can serve on.
 func (b *clientBody) giveBack() {
 	if b.short {
 		b.linger()
 	}
+	b.revoke()
+}
+
+// revoke ends the loan at once: a read under way is broken off, a later one fails.
+func (b *clientBody) revoke() {
 	if !b.ended() {
 		b.control.SetReadDeadline(time.Unix(1, 0)) // long past
 	}

@@ -19,7 +19,7 @@ import (
 var (
 	pure = []string{
 		"document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"prefer.go", "retry.go", "serviceurl.go", "status.go",
+		"plan.go", "prefer.go", "retry.go", "serviceurl.go", "status.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
@@ -79,7 +79,10 @@ var walls = []wall{
 	// The bench and the tools speak HTTP like any stranger.
 	{[]string{"lab.go", "script.go"}, wire},
 	{[]string{"attempt.go"}, slices.Concat(pure, []string{"transport.go", "problem.go:problemBase"})},
-	{[]string{"gateway.go", "upload.go"}, slices.Concat(wire, []string{"gateway.go", "upload.go", "attempt.go", "transport.go"})},
+	{[]string{"gateway.go", "upload.go", "delivery.go", "duplicate.go"}, slices.Concat(wire, []string{
+		"gateway.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "attempt.go", "pause.go", "transport.go",
+	})},
+	{[]string{"ledger.go"}, edges},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"observer.go"}, []string{"attempt.go:answer"}},

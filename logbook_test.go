@@ -1,4 +1,4 @@
-// ledger_test.go owns the ledger of a torture run: what was asked for, attempt by attempt,
+// logbook_test.go owns the logbook of a torture run: what was asked for, attempt by attempt,
 // what each client was told, and which kill took an answer away. It must not know what is
 // in the database, but for what comparison_test.go tells it.
 
@@ -61,22 +61,22 @@ func (in *intention) successes() []*posting {
 	return told
 }
 
-// ledger collects what clients do. It is written as it happens and read at the end.
-type ledger struct {
+// logbook collects what clients do. It is written as it happens and read at the end.
+type logbook struct {
 	mu         sync.Mutex
 	intentions []*intention
 	waiting    int // attempts whose clients wait now
 	told       int // attempts that were told of success
 }
 
-func (l *ledger) plan(in *intention) *intention {
+func (l *logbook) plan(in *intention) *intention {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.intentions = append(l.intentions, in)
 	return in
 }
 
-func (l *ledger) send(in *intention, gateway, lose bool) *posting {
+func (l *logbook) send(in *intention, gateway, lose bool) *posting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &posting{gateway: gateway, lose: lose, sent: time.Now()}
@@ -85,7 +85,7 @@ func (l *ledger) send(in *intention, gateway, lose bool) *posting {
 	return p
 }
 
-func (l *ledger) end(p *posting, got response, why error) {
+func (l *logbook) end(p *posting, got response, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.ended, p.got, p.why = time.Now(), got, why
@@ -96,14 +96,14 @@ func (l *ledger) end(p *posting, got response, why error) {
 }
 
 // unanswered is how many keyed POSTs are out at this moment.
-func (l *ledger) unanswered() int {
+func (l *logbook) unanswered() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting
 }
 
 // nextAnswer returns when somebody was told of success, or after patience.
-func (l *ledger) nextAnswer(patience time.Duration) {
+func (l *logbook) nextAnswer(patience time.Duration) {
 	count := func() int {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (c catch) String() string {
 
 // catch looks at the kills, which are in their order. Committed is what was made by the
 // very process that was killed.
-func (l *ledger) catch(kills []kill, e effects) catch {
+func (l *logbook) catch(kills []kill, e effects) catch {
 	c := catch{kills: len(kills)}
 	caught, committed := make([]bool, len(kills)), make([]bool, len(kills))
 	for _, in := range l.intentions {
@@ -192,8 +192,8 @@ func (in *intention) story() string {
 	return text.String()
 }
 
-// tally is what a ledger holds, in one line.
-func (l *ledger) tally() string {
+// tally is what a logbook holds, in one line.
+func (l *logbook) tally() string {
 	counts := map[string]int{}
 	for _, in := range l.intentions {
 		counts["intentions"]++

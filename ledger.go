@@ -1,0 +1,152 @@
+// ledger.go owns the gateway's ledger: what arrived, what was done to it, what the
+// upstream and the client got and when; how much of that is kept, and how it is told, as
+// JSON over HTTP and as lines. It must not know how an exchange is carried out.
+
+package main
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// ledgerLimit is how many arrivals are kept in memory; with texts of shownText
+	// characters at most they cost some 30 MiB when each is as long as it may be.
+	ledgerLimit = 10000
+	// shownText is how many characters of a path or a key are kept.
+	shownText = 500
+	// ledgerPath is where the ledger can be read.
+	ledgerPath = "/__pasarela/arribos"
+)
+
+// arrival is one request that came to the gateway, and what became of it. A time that
+// never came is zero and left out.
+type arrival struct {
+	Sequence  uint64    `json:"secuencia"` // among all, from 1
+	Number    uint64    `json:"numero"`    // among those of its identity, from 1; 0: it did not come whole and was not counted
+	Identity  string    `json:"identidad"`
+	Method    string    `json:"metodo"`
+	Path      string    `json:"ruta"` // with the query
+	Key       string    `json:"llave,omitempty"`
+	Fault     string    `json:"falla,omitempty"`            // what the plan had for it: "delay, after"
+	Upstream  int       `json:"estado_detras,omitempty"`    // of the upstream's answer; 0: there was none
+	Duplicate int       `json:"estado_duplicado,omitempty"` // of its answer to a duplicate
+	Status    int       `json:"estado,omitempty"`           // that the client was sent; 0: none
+	Bytes     int64     `json:"bytes"`                      // of the body that were handed over to the client
+	Whole     bool      `json:"completa"`                   // the answer was handed over to its end, and not cut
+	Arrived   time.Time `json:"llego"`
+	Forwarded time.Time `json:"reenviada,omitzero"`
+	Answered  time.Time `json:"contestada,omitzero"` // the head had come; where the gateway takes the whole answer, all of it
+	Ended     time.Time `json:"termino,omitzero"`    // zero: it goes on
+}
+
+// ledger keeps the latest limit arrivals. Safe for concurrent use. A nil ledger keeps
+// nothing.
+type ledger struct {
+	mu     sync.Mutex
+	limit  int
+	kept   []*arrival // a ring once it is full
+	oldest int
+	all    uint64
+
+	lines io.Writer // gets an arrival a line, as it ends; nil: nobody does
+	log   *slog.Logger
+	mute  bool // a line could not be written, and that was told
+}
+
+// newLedger keeps limit arrivals in memory and writes each, when it has ended, to lines
+// (nil: nowhere) as a line of JSON. A line that cannot be written is told to log once.
+func newLedger(limit int, lines io.Writer, log *slog.Logger) *ledger {
+	return &ledger{limit: limit, lines: lines, log: log}
+}
+
+// begin enters an arrival and gives it its place in the sequence.
+func (l *ledger) begin(a arrival) *arrival {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all++
+	a.Sequence = l.all
+	if len(l.kept) < l.limit {
+		l.kept = append(l.kept, &a)
+		return &a
+	}
+	l.kept[l.oldest] = &a
+	l.oldest = (l.oldest + 1) % l.limit
+	return &a
+}
+
+// note changes what is known of an arrival that begin returned.
+func (l *ledger) note(a *arrival, change func(*arrival)) {
+	if l == nil || a == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(a)
+}
+
+// end is the last note of an arrival: its line is written.
+func (l *ledger) end(a *arrival, change func(*arrival)) {
+	if l == nil || a == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(a)
+	if l.lines == nil {
+		return
+	}
+	line, err := encodeJSON(a)
+	if err == nil {
+		_, err = l.lines.Write(line)
+	}
+	if err != nil && !l.mute {
+		l.mute = true
+		l.log.Error("the ledger's file lacks lines from here on", "error", err)
+	}
+}
+
+// arrivals is a copy of what is kept, oldest first.
+func (l *ledger) arrivals() []arrival {
+	kept, _ := l.snapshot()
+	return kept
+}
+
+// snapshot is arrivals, and how many older ones were forgotten.
+func (l *ledger) snapshot() (kept []arrival, forgotten uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept = make([]arrival, 0, len(l.kept))
+	for i := range l.kept {
+		kept = append(kept, *l.kept[(l.oldest+i)%len(l.kept)])
+	}
+	return kept, l.all - uint64(len(kept))
+}
+
+// ledgerPage is the ledger as it is read over HTTP.
+type ledgerPage struct {
+	Seed      uint64    `json:"semilla"`
+	Forgotten uint64    `json:"olvidados"`
+	Arrivals  []arrival `json:"arribos"`
+}
+
+// newLedgerSite serves the ledger, and the seed that its faults were drawn with.
+func newLedgerSite(l *ledger, seed uint64, log *slog.Logger) http.Handler {
+	handle := func(w http.ResponseWriter, r *http.Request) error {
+		switch {
+		case r.URL.EscapedPath() != ledgerPath:
+			return blankProblem(http.StatusNotFound, "aquí solo está %s", ledgerPath)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			return blankProblem(http.StatusMethodNotAllowed, "%s solo se lee", ledgerPath).withHeader("Allow", "GET, HEAD")
+		}
+		kept, forgotten := l.snapshot()
+		return sendJSON(w, r, ledgerPage{Seed: seed, Forgotten: forgotten, Arrivals: kept})
+	}
+	return &edge{role: "gateway-admin", log: log, handle: handle, render: renderProblem(log, nil)}
+}
