@@ -149,7 +149,8 @@ func (e *experiment) runCase(ctx context.Context, c experimentCase) (report case
 		report: caseReport{experimentCase: c},
 	}
 	seen.effects = talk.countEffects
-	return talk.report, talk.hold()
+	err = talk.hold()
+	return talk.report, err
 }
 
 // conversation is what client and judge say in one case.
