@@ -89,7 +89,7 @@ func TestImportWalls(t *testing.T) {
 		"net/http": {
 			"http.go", "serve.go", "close.go", "problem.go", "revisor.go", "server.go", "services.go", "v1.go", "revisions.go", "maintenance.go", "credentials.go", "idempotency.go", "policy.go",
 			"checker.go", "transport.go", "lab.go", "gateway.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "script.go", "attempt.go", "register.go", "verify.go", "checks.go",
-			"main.go", "defects.go",
+			"main.go", "defects.go", "experiment.go", "observer.go", "stage.go",
 		},
 	}
 	for _, f := range parseSources(t) {

@@ -206,6 +206,17 @@ func (c *backoffCommand) Run(p *process) error {
 	return nil
 }
 
+// experimentCommand shows what an origin did whose answer was lost.
+type experimentCommand struct {
+	Format string `default:"table" enum:"table,json,csv" variable:"REVISOR_EXPERIMENT_FORMAT" help:"Form of the result: table, json or csv."`
+}
+
+// Run makes the experiment on servers of its own.
+func (c *experimentCommand) Run(p *process) error {
+	e := &experiment{open: p.openScene, newKey: uuid.NewString, now: p.now}
+	return e.tell(p.ctx, p.stdout, c.Format)
+}
+
 // backupCommand copies the database.
 type backupCommand struct {
 	File string `arg:"" help:"File to write; it must not exist yet."`

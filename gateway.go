@@ -50,6 +50,9 @@ type gatewayConfig struct {
 	now      func() time.Time // for the ledger's times
 	log      *slog.Logger
 	patience time.Duration // 0: upstreamPatience
+	// received and dropped, unless nil, are called in the moment in which an answer to
+	// lose was read to its end, and in which it is thrown away.
+	received, dropped func()
 }
 
 // gateway is the role's state: its way upstream, and what asked for X-Simular.
@@ -271,6 +274,7 @@ func (x *exchange) takeBack(w http.ResponseWriter, r *http.Request, resp *http.R
 			return fmt.Errorf("read the answer to lose: %w", err)
 		}
 		x.answered(resp.StatusCode)
+		happen(x.received)
 	}
 	if x.met.fault.point == pointDuplicate {
 		holdAnswer(resp)
@@ -280,6 +284,7 @@ func (x *exchange) takeBack(w http.ResponseWriter, r *http.Request, resp *http.R
 		return err
 	}
 	if lost {
+		happen(x.dropped)
 		return errAnswerLost
 	}
 	if _, typed := resp.Header["Content-Type"]; !typed {
@@ -293,6 +298,13 @@ func (x *exchange) takeBack(w http.ResponseWriter, r *http.Request, resp *http.R
 	}
 	x.out.limit, x.out.cut = x.met.fault.delivers(), x.sever
 	return nil
+}
+
+// happen calls what somebody set to be called, if somebody did.
+func happen(called func()) {
+	if called != nil {
+		called()
+	}
 }
 
 // answered notes the upstream's answer.

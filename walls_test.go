@@ -87,22 +87,29 @@ var walls = []wall{
 	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
+	{[]string{"observer.go"}, []string{"attempt.go:answer"}},
+	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "matrix.go:writeMatrix", "attempt.go", "problem.go:problemBase"})},
+	{[]string{"matrix.go"}, []string{"experiment.go", "observer.go", "http.go:encodeJSON"}},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
 
 	// The process: it puts together, and knows nobody's insides.
 	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
+	{[]string{"stage.go"}, []string{
+		"main.go", "cli.go:serveOptions", "revisor.go", "serve.go", "lab.go:newLab", "gateway.go:newGateway", "gateway.go:gatewayConfig",
+		"defects.go:defects", "defects.go:ignoreKey", "fingerprint.go:schemeOrdered", "credentials.go:practiceWriter", "observer.go", "experiment.go:scene",
+	}},
 	{[]string{"cli.go"}, []string{
 		"commands.go", "main.go:process", "revisor.go:revisorSettings", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
-		"faults.go:loseFirst", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
+		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
-		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "script.go", "backoff.go",
+		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "experiment.go", "stage.go", "script.go", "backoff.go",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
 	{[]string{"main.go"}, []string{
-		"cli.go", "demo.go", "serve.go", "pause.go", "revisor.go", "lab.go", "gateway.go", "dbfile.go", "statements.go:errStoreUnavailable",
+		"cli.go", "demo.go", "serve.go", "pause.go", "revisor.go", "lab.go", "gateway.go", "faults.go:newFaultPlan", "ledger.go", "dbfile.go", "statements.go:errStoreUnavailable",
 		"credentials.go:practiceCredentials", "destination.go:parseAllowed", "destination.go:systemResolve", "defects.go:defects",
 	}},
 }
