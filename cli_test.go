@@ -77,6 +77,9 @@ var options = []option{
 	{nil, "--no-check", "REVISOR_CHECK", "false", func(l commandLine) any { return l.Serve.Check }, true, false},
 	{nil, "--no-simulate", "REVISOR_SIMULATE", "false", func(l commandLine) any { return l.Serve.Simulate }, true, false},
 	{nil, "--log=json", "REVISOR_LOG", "json", func(l commandLine) any { return l.Serve.Log }, "text", "json"},
+	{nil, "--lab-max-delay=5s", "REVISOR_LAB_MAX_DELAY", "5s", func(l commandLine) any { return l.Serve.LabMaxDelay }, 100 * time.Second, 5 * time.Second},
+	{nil, "--lab-max-bytes=1000", "REVISOR_LAB_MAX_BYTES", "1000", func(l commandLine) any { return l.Serve.LabMaxBytes }, int64(64 << 20), int64(1000)},
+	{nil, "--lab-max-requests=3", "REVISOR_LAB_MAX_REQUESTS", "3", func(l commandLine) any { return l.Serve.LabMaxRequests }, 256, 3},
 
 	{[]string{"backup", "copy.db"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Backup.DB }, "revisor.db", "x.db"},
 	{[]string{"credential", "list"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Credential.List.DB }, "revisor.db", "x.db"},
@@ -127,6 +130,7 @@ func TestOptions(t *testing.T) {
 				"REVISOR_FINGERPRINT": "ordered", "REVISOR_BREAK": "no-fingerprint", "REVISOR_ATTEMPTS": "9", "REVISOR_CHECK": "true",
 				"REVISOR_IN_FLIGHT": "reject", "REVISOR_LOG": "text", "REVISOR_AS": "revisor", "REVISOR_DEMO": "false", "REVISOR_SIMULATE": "true",
 				"REVISOR_NO_KEY": "false", "REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
+				"REVISOR_LAB_MAX_DELAY": "1s", "REVISOR_LAB_MAX_BYTES": "1", "REVISOR_LAB_MAX_REQUESTS": "1",
 			}[o.variable]
 			if other == "" {
 				other = "other"
@@ -239,6 +243,9 @@ func TestBadValues(t *testing.T) {
 		{"negative lifetime", environment{"REVISOR_VIGENCIA_MS": "-1"}, []string{db}, "--key-ttl"},
 		{"delay as long as the work may take", nil, []string{"--save-delay=30s", db}, "--save-delay"},
 		{"negative delay, by variable", environment{"REVISOR_QUEUE_DELAY": "-1s"}, []string{db}, "--queue-delay"},
+		{"a lab that answers before it is asked", nil, []string{"--as=lab", "--lab-max-delay=-1s"}, "--lab-max-delay"},
+		{"a lab without a byte", nil, []string{"--as=lab", "--lab-max-bytes=0"}, "--lab-max-bytes"},
+		{"a lab without a request, by variable", environment{"REVISOR_LAB_MAX_REQUESTS": "0"}, []string{"--as=lab"}, "--lab-max-requests"},
 		{"neither reject nor wait", nil, []string{"--in-flight=maybe", db}, "--in-flight"},
 		{"neither reject nor wait, by variable", environment{"REVISOR_IN_FLIGHT": "maybe"}, []string{db}, "--in-flight"},
 		{"no form of log", environment{"REVISOR_LOG": "xml"}, []string{db}, "--log"},

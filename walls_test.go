@@ -19,7 +19,7 @@ import (
 var (
 	pure = []string{
 		"document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"prefer.go", "retry.go", "serviceurl.go", "status.go",
+		"prefer.go", "retry.go", "retryforms.go", "serviceurl.go", "status.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
@@ -77,7 +77,13 @@ var walls = []wall{
 	}},
 
 	// The bench and the tools speak HTTP like any stranger.
-	{[]string{"lab.go", "script.go"}, wire},
+	{[]string{"script.go"}, wire},
+	{[]string{"lab.go", "labroutes.go", "labanswers.go", "rawanswers.go", "rawforms.go"}, slices.Concat(wire, []string{
+		"lab.go", "labroutes.go", "labanswers.go", "rawanswers.go", "rawforms.go", "rawconnection.go", "sequence.go",
+		"script.go:parseScriptWord", "script.go:scriptedAnswer",
+	})},
+	{[]string{"rawconnection.go"}, []string{"http.go", "close.go:takeConnection", "close.go:lingerTime"}},
+	{[]string{"sequence.go"}, nil},
 	{[]string{"attempt.go"}, slices.Concat(pure, []string{"transport.go", "problem.go:problemBase"})},
 	{[]string{"gateway.go", "upload.go"}, slices.Concat(wire, []string{"gateway.go", "upload.go", "attempt.go", "transport.go"})},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
@@ -87,7 +93,7 @@ var walls = []wall{
 	// The process: it puts together, and knows nobody's insides.
 	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
 	{[]string{"cli.go"}, []string{
-		"commands.go", "main.go:process", "revisor.go:revisorSettings", "demo.go", "version.go", "defects.go",
+		"commands.go", "main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
 		"faults.go:loseFirst", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts",
