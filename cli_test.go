@@ -181,6 +181,7 @@ func TestBrokenOnLoopbackOnly(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.c.KeyTTL, tt.c.Break = time.Hour, []string{"no-scope"}
+			tt.c.labFlags = labFlags{LabMaxBytes: 1, LabMaxRequests: 1}
 			err := tt.c.Validate()
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Validate() = %v, want an error with %q", err, tt.want)

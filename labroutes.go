@@ -36,7 +36,7 @@ func (l *lab) routeTable() []labRoute {
 		{"GET", "/bucle/cadena/N", "redirige N veces y después responde 200", labChain},
 
 		{"GET", "/corte/fin/DONDE", "corta la respuesta con FIN", l.raw(cutPlaces, (*rawConnection).finish)},
-		{"GET", "/corte/rst/DONDE", "corta la respuesta con RST", l.raw(cutPlaces, (*rawConnection).reset)},
+		{"GET", "/corte/rst/DONDE", "corta la respuesta con RST, que se lleva lo que aún no había llegado", l.raw(cutPlaces, (*rawConnection).reset)},
 		{"GET", "/longitud/FORMA", "envía un Content-Length que no es verdad", l.raw(lengthForms, (*rawConnection).finish)},
 		{"GET", "/trozos/FORMA", "envía un cuerpo en trozos (chunked) mal hechos", l.raw(chunkForms, (*rawConnection).finish)},
 		{"GET", "/sin-fin/FORMA", "envía y envía, hasta el límite de bytes del banco, y entonces corta", l.raw(endlessForms, (*rawConnection).finish)},
