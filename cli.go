@@ -74,6 +74,14 @@ type serveCommand struct {
 	GatewayAdmin  string         `placeholder:"ADDRESS" variable:"REVISOR_GATEWAY_ADMIN" help:"Address where ${ledger_path} tells the same (default none)."`
 	Break         []string       `placeholder:"DEFECT,…" variable:"REVISOR_BREAK" help:"Deliberate defects, for learning; on loopback only: ${server_defects}."`
 	Log           string         `default:"text" enum:"text,json" variable:"REVISOR_LOG" help:"Form of the log on standard error: text or json."`
+	labFlags
+}
+
+// labFlags are the limits of the lab.
+type labFlags struct {
+	LabMaxDelay    time.Duration `default:"100s" variable:"REVISOR_LAB_MAX_DELAY" help:"Longest delay of the lab, and the longest that one of its odd answers lasts."`
+	LabMaxBytes    int64         `default:"67108864" variable:"REVISOR_LAB_MAX_BYTES" help:"Largest answer of the lab, in bytes; its endless ones end there."`
+	LabMaxRequests int           `default:"256" variable:"REVISOR_LAB_MAX_REQUESTS" help:"Most requests that the lab answers at the same time; one more gets 503."`
 }
 
 // roleAddress is a role to run and the address it was told to listen on.
@@ -92,6 +100,7 @@ type serveOptions struct {
 	faults    []fault
 	seed      *uint64 // nil: to be drawn
 	ledger    string  // the file's name; "" for none
+	lab       labLimits
 	logFormat string
 }
 
@@ -137,6 +146,9 @@ func (c *serveCommand) options() (serveOptions, error) {
 	}
 	if o.allow, err = parseAllowed(c.Allow); err != nil {
 		return serveOptions{}, fmt.Errorf("--allow: %w", err)
+	}
+	if o.lab, err = c.labFlags.limits(); err != nil {
+		return serveOptions{}, err
 	}
 	if o.broken, err = parseDefects(c.Break, serverDefects); err != nil {
 		return serveOptions{}, err
@@ -247,6 +259,19 @@ func (c *serveCommand) target(roles []roleAddress) (*url.URL, error) {
 		return nil, err
 	}
 	return u, validateBase(u)
+}
+
+// limits are those of a lab that can answer something at all.
+func (c labFlags) limits() (labLimits, error) {
+	switch {
+	case c.LabMaxDelay < 0:
+		return labLimits{}, errors.New("--lab-max-delay: there is no delay below 0")
+	case c.LabMaxBytes < 1:
+		return labLimits{}, errors.New("--lab-max-bytes: the lab must be allowed a byte")
+	case c.LabMaxRequests < 1:
+		return labLimits{}, errors.New("--lab-max-requests: the lab must be allowed a request")
+	}
+	return labLimits{delay: c.LabMaxDelay, bytes: c.LabMaxBytes, requests: c.LabMaxRequests}, nil
 }
 
 // demandLoopback keeps a server that is broken on purpose on this machine.

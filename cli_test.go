@@ -83,6 +83,9 @@ var options = []option{
 	{[]string{"--as=gateway"}, "--ledger=x", "REVISOR_LEDGER", "x", func(l commandLine) any { return l.Serve.Ledger }, "", "x"},
 	{[]string{"--as=gateway"}, "--gateway-admin=127.0.0.1:1", "REVISOR_GATEWAY_ADMIN", "127.0.0.1:1", func(l commandLine) any { return l.Serve.GatewayAdmin }, "", "127.0.0.1:1"},
 	{nil, "--log=json", "REVISOR_LOG", "json", func(l commandLine) any { return l.Serve.Log }, "text", "json"},
+	{nil, "--lab-max-delay=5s", "REVISOR_LAB_MAX_DELAY", "5s", func(l commandLine) any { return l.Serve.LabMaxDelay }, 100 * time.Second, 5 * time.Second},
+	{nil, "--lab-max-bytes=1000", "REVISOR_LAB_MAX_BYTES", "1000", func(l commandLine) any { return l.Serve.LabMaxBytes }, int64(64 << 20), int64(1000)},
+	{nil, "--lab-max-requests=3", "REVISOR_LAB_MAX_REQUESTS", "3", func(l commandLine) any { return l.Serve.LabMaxRequests }, 256, 3},
 
 	{[]string{"backup", "copy.db"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Backup.DB }, "revisor.db", "x.db"},
 	{[]string{"credential", "list"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Credential.List.DB }, "revisor.db", "x.db"},
@@ -135,6 +138,7 @@ func TestOptions(t *testing.T) {
 				"REVISOR_IN_FLIGHT": "reject", "REVISOR_LOG": "text", "REVISOR_AS": "revisor", "REVISOR_DEMO": "false", "REVISOR_SIMULATE": "true",
 				"REVISOR_NO_KEY": "false", "REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
 				"REVISOR_PLAN": "testdata/help.golden", "REVISOR_SEED": "9", "REVISOR_EXPERIMENT_FORMAT": "json",
+				"REVISOR_LAB_MAX_DELAY": "1s", "REVISOR_LAB_MAX_BYTES": "1", "REVISOR_LAB_MAX_REQUESTS": "1",
 			}[o.variable]
 			if other == "" {
 				other = "other"
@@ -185,6 +189,7 @@ func TestBrokenOnLoopbackOnly(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.c.KeyTTL, tt.c.Break = time.Hour, []string{"no-scope"}
+			tt.c.labFlags = labFlags{LabMaxBytes: 1, LabMaxRequests: 1}
 			err := tt.c.Validate()
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Validate() = %v, want an error with %q", err, tt.want)
@@ -247,6 +252,9 @@ func TestBadValues(t *testing.T) {
 		{"negative lifetime", environment{"REVISOR_VIGENCIA_MS": "-1"}, []string{db}, "--key-ttl"},
 		{"delay as long as the work may take", nil, []string{"--save-delay=30s", db}, "--save-delay"},
 		{"negative delay, by variable", environment{"REVISOR_QUEUE_DELAY": "-1s"}, []string{db}, "--queue-delay"},
+		{"a lab that answers before it is asked", nil, []string{"--as=lab", "--lab-max-delay=-1s"}, "--lab-max-delay"},
+		{"a lab without a byte", nil, []string{"--as=lab", "--lab-max-bytes=0"}, "--lab-max-bytes"},
+		{"a lab without a request, by variable", environment{"REVISOR_LAB_MAX_REQUESTS": "0"}, []string{"--as=lab"}, "--lab-max-requests"},
 		{"neither reject nor wait", nil, []string{"--in-flight=maybe", db}, "--in-flight"},
 		{"neither reject nor wait, by variable", environment{"REVISOR_IN_FLIGHT": "maybe"}, []string{db}, "--in-flight"},
 		{"no form of log", environment{"REVISOR_LOG": "xml"}, []string{db}, "--log"},

@@ -140,7 +140,7 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	ctx, cancel := context.WithCancel(context.Background())
 	sites := []site{
 		{role: "revisor", listener: listener, handler: role.handler},
-		{role: "lab", listener: labListener, handler: newLab(log), base: ctx},
+		{role: "lab", listener: labListener, handler: newLab(labConfig{limits: labTestLimits, log: log, now: b.clock.Now}), base: ctx},
 	}
 	served := make(chan error, 1)
 	go func() { served <- serve(ctx, log, sites, role.drain) }()

@@ -1,16 +1,15 @@
-// lab.go owns the bench that misbehaves on request: any status, slowness, cut
-// connections, bytes that are not HTTP, and counters of what it was asked. It speaks
-// plain text, never problems. It must not know the store, revisor's insides or who
-// uses it.
+// lab.go owns the bench that misbehaves on request: its limits, its counters of what it
+// was asked, and its plain text, which is never a problem. It must not know the store,
+// revisor's insides or who uses it; what there is to ask for is in labroutes.go.
 
 package main
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,11 +18,6 @@ import (
 )
 
 const (
-	// labLowest is the first final status: an interim one (1xx) is no answer, so a
-	// client would go on waiting (RFC 9110 section 15.2).
-	labLowest = 200
-	// labSlowDigits bounds /lento to 99 999 ms: longer than any client of ours waits.
-	labSlowDigits = 5
 	// labPaths is how many distinct paths are counted apart: all the statuses and
 	// far more delays than anybody tries. labPathBytes is above the length of every
 	// route with its argument. Together they hold the counters under about 1 MiB;
@@ -33,158 +27,81 @@ const (
 	labOtherPaths = "(otras)"
 	// labReads are the methods of what can only be read.
 	labReads = "GET, HEAD"
-	// labGarbage cannot begin a status line (RFC 9112 section 4). It ends a line, for
-	// clients that read one before they look at it.
-	labGarbage = "\x00\xff\xfe esto no es HTTP\r\n"
+	// labBusySeconds is what a client that found the bench full is told to wait.
+	labBusySeconds = "1"
 )
 
-const labHelp = `El banco de pruebas: se porta mal cuando se le pide.
+// labLimits bounds what anybody can make the bench do.
+type labLimits struct {
+	delay    time.Duration // the longest wait, and the longest that any odd answer lasts
+	bytes    int64         // the largest answer; "endless" ends there
+	requests int           // answered at the same time
+}
 
-GET    /codigo/NNN    responde con el código NNN, de 200 a 999 (y HEAD); con ?retry-after=2, o una fecha HTTP, envía además ese Retry-After
-*      /lento/MS      responde 200 después de MS milisegundos (de 1 a 5 cifras), con cualquier método
-*      /cortar        cierra la conexión sin enviar un solo byte
-*      /basura        envía algo que no es HTTP
-GET    /contadores    dice en JSON cuántas peticiones recibió cada ruta (y HEAD); las suyas no cuentan
-DELETE /contadores    pone los contadores a cero
-GET    /ayuda         esta lista (y HEAD)
-`
-
-// labFields are the header fields that a status needs to make sense (RFC 9110
-// sections 15.3.2, 15.4, 11.6.1, 15.5.6, 10.2.3; RFC 6585 section 4).
-var labFields = map[int]struct{ name, value string }{
-	201: {"Location", "/servicios/demo"},
-	301: {"Location", "/codigo/200"},
-	302: {"Location", "/codigo/200"},
-	304: {"ETag", `"v1"`},
-	307: {"Location", "/codigo/200"},
-	308: {"Location", "/codigo/200"},
-	401: {"WWW-Authenticate", `Bearer realm="revisor"`},
-	405: {"Allow", labReads},
-	429: {"Retry-After", "30"},
-	503: {"Retry-After", "120"},
+// labConfig is what the role depends on.
+type labConfig struct {
+	limits labLimits
+	log    *slog.Logger
+	now    func() time.Time
 }
 
 // labRefusal is an error that the lab's client is told: a status of its own, why,
-// and for a 405 the methods that would do.
+// and the header field that such a status needs, if any.
 type labRefusal struct {
 	status int
 	why    string
-	allow  string
+	field  headerField
 }
 
 func (e *labRefusal) Error() string { return fmt.Sprintf("lab %d: %s", e.status, e.why) }
 
-// lab is the role's state: the counters.
+// lab is the role's state: the counters, the sequences, and who is being answered.
 type lab struct {
+	labConfig
+	routes    []labRoute
+	guide     string
+	sequences *sequences
+	busy      chan struct{} // a place for each request that may be answered at the same time
+
 	mu     sync.Mutex
 	counts map[string]int
 }
 
 // newLab returns the bench, with its request log.
-func newLab(log *slog.Logger) http.Handler {
-	l := &lab{counts: map[string]int{}}
-	return &edge{role: "lab", log: log, handle: l.handle, render: renderLab(log)}
+func newLab(cfg labConfig) http.Handler {
+	l := &lab{
+		labConfig: cfg,
+		sequences: newSequences(),
+		busy:      make(chan struct{}, cfg.limits.requests),
+		counts:    map[string]int{},
+	}
+	l.routes = l.routeTable()
+	l.guide = labGuide(l.routes)
+	return &edge{role: "lab", log: cfg.log, handle: l.handle, render: renderLab(cfg.log)}
 }
 
 // handle finds the route by the path as it was written, then its method, then its
-// argument's value. So nothing of an unknown path is 405.
+// argument's value. So nothing of an unknown path is 405. The counters can be asked even
+// when the bench is full: that is when somebody wants to know.
 func (l *lab) handle(w http.ResponseWriter, r *http.Request) error {
 	path := r.URL.EscapedPath()
-	if path == "/contadores" {
+	if path == labCountersPath {
 		return l.counters(w, r)
 	}
 	l.count(path)
-	switch path {
-	case "/ayuda":
-		return labGuide(w, r)
-	case "/cortar":
-		return cutConnection(w)
-	case "/basura":
-		return sendGarbage(w, r)
+	select {
+	case l.busy <- struct{}{}:
+		defer func() { <-l.busy }()
+	default:
+		return &labRefusal{http.StatusServiceUnavailable,
+			fmt.Sprintf("el banco ya atiende %d peticiones a la vez, que es su límite", l.limits.requests),
+			headerField{"Retry-After", labBusySeconds}}
 	}
-	if digits, ok := strings.CutPrefix(path, "/codigo/"); ok {
-		return labStatus(w, r, digits)
+	route, args := findLabRoute(l.routes, path)
+	if route == nil {
+		return unknownForm("esta ruta no existe; GET /ayuda dice cuáles hay")
 	}
-	if digits, ok := strings.CutPrefix(path, "/lento/"); ok {
-		return labSlow(w, r, digits)
-	}
-	return &labRefusal{status: http.StatusNotFound, why: "esta ruta no existe; GET /ayuda dice cuáles hay"}
-}
-
-// labStatus answers any final status, with the fields that it needs.
-func labStatus(w http.ResponseWriter, r *http.Request, digits string) error {
-	if len(digits) != 3 || !isDigits(digits) {
-		return &labRefusal{status: http.StatusNotFound, why: "un código son tres cifras"}
-	}
-	if err := labOnlyReads(r); err != nil {
-		return err
-	}
-	status, err := strconv.Atoi(digits)
-	if err != nil {
-		return fmt.Errorf("read status: %w", err)
-	}
-	if status < labLowest {
-		return &labRefusal{status: http.StatusBadRequest,
-			why: "los códigos van de 200 a 999: por debajo de 100 no existen y los 1xx no son una respuesta final"}
-	}
-	rep := labText(r, status, "")
-	if noContent(status) {
-		rep = reply{status: status}
-	}
-	if field, ok := labFields[status]; ok {
-		rep = rep.with(field.name, field.value)
-	}
-	if query := r.URL.Query(); query.Has("retry-after") {
-		value := query.Get("retry-after")
-		if !isFieldText(value) {
-			return &labRefusal{status: http.StatusBadRequest, why: "ese retry-after no cabe en una cabecera"}
-		}
-		rep = rep.with("Retry-After", value)
-	}
-	rep.send(w, r)
-	return nil
-}
-
-// labSlow answers 200 after some milliseconds. A wait that ends early ends without
-// an answer: a 200 would come too soon.
-func labSlow(w http.ResponseWriter, r *http.Request, digits string) error {
-	if len(digits) > labSlowDigits || !isDigits(digits) {
-		return &labRefusal{status: http.StatusNotFound, why: "los milisegundos son de una a cinco cifras"}
-	}
-	ms, err := strconv.Atoi(digits)
-	if err != nil {
-		return fmt.Errorf("read milliseconds: %w", err)
-	}
-	timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
-	defer timer.Stop()
-	if !holdRequest(w, r, timer.C) {
-		return cutConnection(w)
-	}
-	labText(r, http.StatusOK, "").send(w, r)
-	return nil
-}
-
-// sendGarbage answers with something that is not HTTP, and closes: gently when a body
-// may still be on its way.
-func sendGarbage(w http.ResponseWriter, r *http.Request) error {
-	conn, err := takeConnection(w)
-	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(conn, labGarbage); err != nil || r.ContentLength == 0 {
-		conn.Close()
-		return nil
-	}
-	closeGently(conn)
-	return nil
-}
-
-func labGuide(w http.ResponseWriter, r *http.Request) error {
-	if err := labOnlyReads(r); err != nil {
-		return err
-	}
-	labPlain(http.StatusOK, labHelp).send(w, r)
-	return nil
+	return route.handle(w, r, args)
 }
 
 // count notes a request before it is answered, so that whoever has the answer finds
@@ -218,14 +135,48 @@ func (l *lab) counters(w http.ResponseWriter, r *http.Request) error {
 		reply{status: http.StatusNoContent}.send(w, r)
 		return nil
 	}
-	return &labRefusal{status: http.StatusMethodNotAllowed, why: "aquí solo GET, HEAD y DELETE", allow: "GET, HEAD, DELETE"}
+	return &labRefusal{http.StatusMethodNotAllowed, "aquí solo GET, HEAD y DELETE", headerField{"Allow", "GET, HEAD, DELETE"}}
 }
 
 func labOnlyReads(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
-	return &labRefusal{status: http.StatusMethodNotAllowed, why: "aquí solo GET y HEAD", allow: labReads}
+	return &labRefusal{http.StatusMethodNotAllowed, "aquí solo GET y HEAD", headerField{"Allow", labReads}}
+}
+
+// unknownForm is the answer to an argument that none of the route's forms fits.
+func unknownForm(why string) error { return &labRefusal{status: http.StatusNotFound, why: why} }
+
+// impossible is the answer to an argument of the right form that cannot be.
+func impossible(format string, args ...any) error {
+	return &labRefusal{status: http.StatusBadRequest, why: fmt.Sprintf(format, args...)}
+}
+
+// labNumber reads an argument of decimal digits. A number that is none of Go's is the
+// largest of them, which is above every limit.
+func labNumber(digits string) (int64, error) {
+	if !isDigits(digits) {
+		return 0, unknownForm("un número son cifras y nada más")
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return math.MaxInt64, nil
+	}
+	return n, nil
+}
+
+// labParameter reads a number of the query, from 0 to most.
+func labParameter(r *http.Request, name string, otherwise, most int64) (int64, error) {
+	query := r.URL.Query()
+	if !query.Has(name) {
+		return otherwise, nil
+	}
+	n, err := labNumber(query.Get(name))
+	if err != nil || n > most {
+		return 0, impossible("%s va de 0 a %d", name, most)
+	}
+	return n, nil
 }
 
 // renderLab answers an error in the lab's own form.
@@ -236,9 +187,9 @@ func renderLab(log *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 			logFailure(log, "internal error", err, "role", "lab")
 			refusal = &labRefusal{status: http.StatusInternalServerError, why: "algo falló aquí dentro"}
 		}
-		rep := labText(r, refusal.status, refusal.why)
-		if refusal.allow != "" {
-			rep = rep.with("Allow", refusal.allow)
+		rep := labReply(r, refusal.status, refusal.why)
+		if refusal.field.name != "" {
+			rep = rep.with(refusal.field.name, refusal.field.value)
 		}
 		rep.send(w, r)
 	}
@@ -247,7 +198,7 @@ func renderLab(log *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 // labText is the lab's answer in two lines: the status with its registered phrase;
 // what was asked, with why it cannot be when it cannot. A HEAD is told as the GET
 // that it stands for, so that both have one length (RFC 9110 section 9.3.2).
-func labText(r *http.Request, status int, why string) reply {
+func labText(r *http.Request, status int, why string) string {
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -256,9 +207,13 @@ func labText(r *http.Request, status int, why string) reply {
 	if why != "" {
 		asked += ": " + why
 	}
-	return labPlain(status, fmt.Sprintf("%d %s\n%s\n", status, statusPhrase(status), asked))
+	return fmt.Sprintf("%d %s\n%s\n", status, statusPhrase(status), asked)
+}
+
+func labReply(r *http.Request, status int, why string) reply {
+	return labPlain(status, labText(r, status, why))
 }
 
 func labPlain(status int, text string) reply {
-	return reply{status: status, body: []byte(text)}.with("Content-Type", "text/plain; charset=utf-8")
+	return reply{status: status, body: []byte(text)}.with("Content-Type", labContentType)
 }

@@ -55,9 +55,16 @@ func (l *benchLog) waitFor(t *testing.T, text string) {
 	eventually(t, "the log holds "+text, func() bool { return strings.Contains(l.String(), text) })
 }
 
+// labTestLimits are the bench's by default.
+var labTestLimits = labLimits{delay: 100 * time.Second, bytes: 64 << 20, requests: 256}
+
+func testLab(log *slog.Logger) http.Handler {
+	return newLab(labConfig{limits: labTestLimits, log: log, now: time.Now})
+}
+
 func startLab(t *testing.T) *httptest.Server {
 	t.Helper()
-	server := httptest.NewUnstartedServer(newLab(slog.New(slog.DiscardHandler)))
+	server := httptest.NewUnstartedServer(testLab(slog.New(slog.DiscardHandler)))
 	server.Config.DisableGeneralOptionsHandler = true // as our servers do: OPTIONS * is ours
 	server.Start()
 	t.Cleanup(server.Close)
@@ -323,7 +330,7 @@ func TestLabSlowWaits(t *testing.T) {
 // The longest wait is longer than the deadlines of our servers, which must not end it.
 func TestLabSlowOutlivesDeadlines(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewUnstartedServer(newLab(slog.New(slog.DiscardHandler)))
+	server := httptest.NewUnstartedServer(testLab(slog.New(slog.DiscardHandler)))
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
 	server.Start()
 	defer server.Close()
@@ -346,7 +353,7 @@ func TestLabSlowEndsEarly(t *testing.T) {
 		t.Run("client leaves "+tt.name, func(t *testing.T) {
 			t.Parallel()
 			var log benchLog
-			server := httptest.NewServer(newLab(log.logger()))
+			server := httptest.NewServer(testLab(log.logger()))
 			defer server.Close()
 			conn := benchDial(t, server)
 			io.WriteString(conn, tt.sent)
@@ -359,7 +366,7 @@ func TestLabSlowEndsEarly(t *testing.T) {
 		t.Parallel()
 		base, stop := context.WithCancel(t.Context())
 		defer stop()
-		server := httptest.NewUnstartedServer(newLab(slog.New(slog.DiscardHandler)))
+		server := httptest.NewUnstartedServer(testLab(slog.New(slog.DiscardHandler)))
 		server.Config.BaseContext = func(net.Listener) context.Context { return base }
 		server.Start()
 		defer server.Close()
@@ -466,7 +473,7 @@ func TestLabHelp(t *testing.T) {
 func TestLabLogsEachRequest(t *testing.T) {
 	t.Parallel()
 	var log benchLog
-	server := httptest.NewServer(newLab(log.logger()))
+	server := httptest.NewServer(testLab(log.logger()))
 	defer server.Close()
 	benchExchange(t, server, "GET", "/codigo/503?retry-after=2")
 	benchRaw(t, server, benchRequest("GET", "/cortar"))

@@ -42,7 +42,11 @@
 //	destination.go    which addresses may be reached, and the dialer
 //	serviceurl.go     a URL read as browsers read it
 //	retry.go          backoff, jitter, Retry-After
-//	lab.go            the bench
+//	lab.go            the bench; labroutes.go, what it can be asked for; labanswers.go,
+//	                  what a client can do something with; sequence.go, one answer
+//	                  after the other; retryforms.go, every Retry-After
+//	rawanswers.go     its answers byte by byte; rawforms.go, those that are not HTTP as it
+//	                  should be; rawconnection.go, what they are written on
 //	gateway.go        the proxy that spoils exchanges; faults.go says which, plan.go how
 //	                  that is written; upload.go lends the request's body out, delivery.go
 //	                  is the client's side, duplicate.go sends twice, ledger.go keeps account
@@ -171,7 +175,7 @@ func (p *process) serve(o serveOptions) error {
 			defer release()
 			s.handler, drain = role.handler, role.drain
 		case "lab":
-			s.handler, s.base = newLab(log), p.ctx
+			s.handler, s.base = newLab(labConfig{limits: o.lab, log: log, now: p.now}), p.ctx
 		case "gateway":
 			var release func()
 			var err error

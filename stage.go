@@ -13,8 +13,13 @@ import (
 	"time"
 )
 
-// stageKeyTTL is the lifetime of a key there: longer than any case.
-const stageKeyTTL = time.Hour
+const (
+	// stageKeyTTL is the lifetime of a key there: longer than any case.
+	stageKeyTTL = time.Hour
+	// stageLabBytes and stageLabRequests let the lab say 200 to each check of a case.
+	stageLabBytes    = 1 << 10
+	stageLabRequests = 16
+)
 
 // openScene starts the servers of a case. They are the demo's, without its pretended
 // delays; service 1 is at the lab.
@@ -55,7 +60,7 @@ func (p *process) openSceneWith(seen *observer, broken defects) (*scene, error) 
 	handlers := map[string]http.Handler{
 		"revisor": seen.around(role.handler),
 		"judge":   role.handler,
-		"lab":     newLab(log),
+		"lab":     newLab(labConfig{limits: labLimits{bytes: stageLabBytes, requests: stageLabRequests}, log: log, now: p.now}),
 		"gateway": newGateway(gatewayConfig{
 			target: urlOf(listeners, "revisor"), simulate: true, log: log,
 			received: func() { seen.saw(gatewayHasAll) }, dropped: func() { seen.saw(gatewayDrops) },

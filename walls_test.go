@@ -19,7 +19,7 @@ import (
 var (
 	pure = []string{
 		"document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"plan.go", "prefer.go", "retry.go", "serviceurl.go", "status.go",
+		"plan.go", "prefer.go", "retry.go", "retryforms.go", "serviceurl.go", "status.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
@@ -77,7 +77,13 @@ var walls = []wall{
 	}},
 
 	// The bench and the tools speak HTTP like any stranger.
-	{[]string{"lab.go", "script.go"}, wire},
+	{[]string{"script.go"}, wire},
+	{[]string{"lab.go", "labroutes.go", "labanswers.go", "rawanswers.go", "rawforms.go"}, slices.Concat(wire, []string{
+		"lab.go", "labroutes.go", "labanswers.go", "rawanswers.go", "rawforms.go", "rawconnection.go", "sequence.go",
+		"script.go:parseScriptWord", "script.go:scriptedAnswer",
+	})},
+	{[]string{"rawconnection.go"}, []string{"http.go", "close.go:takeConnection", "close.go:lingerTime"}},
+	{[]string{"sequence.go"}, nil},
 	{[]string{"attempt.go"}, slices.Concat(pure, []string{"transport.go", "problem.go:problemBase"})},
 	{[]string{"gateway.go", "upload.go", "delivery.go", "duplicate.go"}, slices.Concat(wire, []string{
 		"gateway.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "attempt.go", "pause.go", "transport.go",
@@ -99,7 +105,7 @@ var walls = []wall{
 		"defects.go:defects", "defects.go:ignoreKey", "fingerprint.go:schemeOrdered", "credentials.go:practiceWriter", "observer.go", "experiment.go:scene",
 	}},
 	{[]string{"cli.go"}, []string{
-		"commands.go", "main.go:process", "revisor.go:revisorSettings", "demo.go", "version.go", "defects.go",
+		"commands.go", "main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
 		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts",
