@@ -273,6 +273,8 @@ func defaultsForTags() kong.Vars {
 		"other_writer":      practiceOtherWriter,
 		"fault":             loseFirst,
 		"register_attempts": strconv.Itoa(registerAttempts),
+		"batch_concurrency": strconv.Itoa(batchConcurrency),
+		"most_concurrency":  strconv.Itoa(maxConcurrency),
 		"server_defects":    joinDefects(serverDefects),
 		"register_defects":  joinDefects(registerDefects),
 	}

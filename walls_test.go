@@ -18,8 +18,8 @@ import (
 // The layers, from the bottom. pure knows no world, storage no wire, edge no route.
 var (
 	pure = []string{
-		"document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"prefer.go", "retry.go", "serviceurl.go", "status.go",
+		"budget.go", "document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
+		"prefer.go", "retry.go", "rows.go", "serviceurl.go", "status.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
@@ -81,6 +81,13 @@ var walls = []wall{
 	{[]string{"attempt.go"}, slices.Concat(pure, []string{"transport.go", "problem.go:problemBase"})},
 	{[]string{"gateway.go", "upload.go"}, slices.Concat(wire, []string{"gateway.go", "upload.go", "attempt.go", "transport.go"})},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
+	{[]string{"batch.go"}, []string{
+		"rows.go", "budget.go", "outcome.go", "progress.go", "attempt.go:newTransport",
+		"register.go:registration",
+	}},
+	{[]string{"outcome.go"}, []string{
+		"attempt.go:answer", "attempt.go:printable", "field.go", "keyfield.go", "http.go:encodeJSON", "problem.go:problemBase", "register.go:ending", "register.go:attemptLine",
+	}},
 	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
 
@@ -90,10 +97,11 @@ var walls = []wall{
 		"commands.go", "main.go:process", "revisor.go:revisorSettings", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
 		"faults.go:loseFirst", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
-		"idempotency.go:workTime", "register.go:registerAttempts",
+		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
 		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "script.go", "backoff.go",
+		"batch.go", "rows.go", "outcome.go", "attempt.go:printable", "attempt.go:shownBody",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
 	{[]string{"main.go"}, []string{
