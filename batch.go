@@ -83,21 +83,22 @@ func (b *batch) run(ctx context.Context) {
 	b.bar.clear()
 }
 
-// next takes on the next row; ok is false when there is none, or none may be begun.
+// next takes on the next row; ok is false when there is none, or none may be begun any
+// more.
 func (b *batch) next(ctx context.Context) (i int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	switch {
+	case b.stopped != "": // for good: a late success does not begin it again
+	case ctx.Err() != nil:
+		b.stopped = stoppedByPerson
+	case b.budget.spent():
+		b.stopped = stoppedByBudget
+	}
 	for b.begun < len(b.rows) && b.results[b.begun].Outcome == rowRepeated {
 		b.begun++
 	}
-	switch {
-	case b.begun == len(b.rows) || b.stopped != "":
-		return 0, false
-	case ctx.Err() != nil:
-		b.stopped = stoppedByPerson
-		return 0, false
-	case b.budget.spent():
-		b.stopped = stoppedByBudget
+	if b.stopped != "" || b.begun == len(b.rows) {
 		return 0, false
 	}
 	b.begun++

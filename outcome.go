@@ -5,7 +5,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,20 +61,37 @@ type rowResult struct {
 // end writes down how a row's attempts, of so much time each, came to an end.
 func (r *rowResult) end(e ending, timeout time.Duration) {
 	r.Attempts = e.attempts
-	switch {
-	case e.reason != "" && e.refused() && !e.uncertain:
-		r.Outcome, r.Why = rowRefused, reasonIn(e.got)
-	case e.reason != "" && e.err != nil:
-		r.Outcome, r.Why = rowUnconfirmed, fmt.Sprintf("%s; lo último: %s", e.reason, attemptLine(e.got, e.err, timeout))
-	case e.reason != "":
-		r.Outcome, r.Why = rowUnconfirmed, fmt.Sprintf("%s; lo último: %s", e.reason, reasonIn(e.got))
-	default:
+	if e.reason == "" {
 		r.Outcome, r.Recorded = rowRegistered, e.got.header.Get(replayedHeader) == "true"
 		r.Location = printable([]byte(e.got.header.Get("Location")), shownReason)
 		if r.Recorded && e.attempts == 1 {
 			r.Outcome = rowKnown
 		}
+		return
 	}
+	r.Outcome = rowUnconfirmed
+	switch {
+	case e.refused() && (!e.uncertain || refusesContent(e.got)):
+		r.Outcome, r.Why = rowRefused, reasonIn(e.got)
+	case e.refused():
+		r.Why = reasonIn(e.got) + "; antes hubo un intento sin respuesta"
+	case errors.Is(e.err, context.Canceled):
+		r.Why = e.reason
+	case e.err != nil:
+		r.Why = e.reason + "; lo último: " + attemptLine(e.got, e.err, timeout)
+	case mayRepeat(e.got):
+		r.Why = e.reason + "; lo último: " + reasonIn(e.got)
+	default:
+		r.Why = reasonIn(e.got)
+	}
+}
+
+// refusesContent tells whether an answer refuses what the request says, and not who asks
+// or how things stand: equal bytes that were sent before, and whose answer was lost, were
+// then refused too.
+func refusesContent(got answer) bool {
+	return (got.status == http.StatusBadRequest || got.status == http.StatusUnprocessableEntity) &&
+		got.problemType() != problemBase+"llave-reutilizada"
 }
 
 // reasonIn finds in an answer why it is no success: of a problem (RFC 9457) its name, its
@@ -149,7 +168,11 @@ func newBatchReport(batch string, stopped stop, rows []rowResult) batchReport {
 			t.Repeated++
 		}
 	}
-	return batchReport{batch, t.Refused+t.Unconfirmed+t.Unsent == 0, stopped, t, rows}
+	complete := t.Refused+t.Unconfirmed+t.Unsent == 0
+	if complete { // whatever happened at the end, nothing was left undone
+		stopped = ""
+	}
+	return batchReport{batch, complete, stopped, t, rows}
 }
 
 // printJSON writes the report as one object.
@@ -167,9 +190,8 @@ func (rep batchReport) printTable(out io.Writer, again string) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "LÍNEA\tNOMBRE\tRESULTADO\tINTENTOS\tUBICACIÓN\tMOTIVO")
 	for _, row := range rep.Rows {
-		line := fmt.Sprintf("%d\t%s\t%s\t%d\t%s\t%s",
-			row.Line, printable([]byte(row.Name), shownName), row.spell(), row.Attempts, dash(row.Location), row.Why)
-		fmt.Fprintln(table, strings.TrimRight(line, "\t"))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%d\t%s\t%s\n",
+			row.Line, printable([]byte(row.Name), shownName), row.spell(), row.Attempts, dash(row.Location), dash(row.Why))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -210,13 +232,13 @@ func (rep batchReport) known(again string) string {
 	case stoppedByPerson:
 		known = append(known, "interrumpido: no se envía nada más")
 	case stoppedByBudget:
-		known = append(known, "el presupuesto de reintentos se agotó: fallan demasiados intentos, y a un servidor que no responde no se le insiste")
+		known = append(known, "el presupuesto de reintentos se agotó: fallan demasiados intentos, y a un servidor que no atiende no se le insiste")
 	}
 	if rep.Totals.Refused > 0 {
-		known = append(known, "de las filas rechazadas el servidor no guardó nada; hay que corregirlas")
+		known = append(known, "de las filas rechazadas el servidor no guardó nada; una fila corregida es otra intención, con otra llave")
 	}
 	if rep.Totals.Unconfirmed > 0 {
-		known = append(known, "de las filas sin confirmar nadie sabe si quedaron registradas; no conviene cambiarlas antes de saberlo")
+		known = append(known, "de las filas sin confirmar no se sabe si quedaron registradas: hay que repetirlas tal cual antes de cambiarlas")
 	}
 	known = append(known, "repetir el lote entero es seguro, ninguna fila se registra dos veces mientras el servidor recuerde las llaves: "+again)
 	return strings.Join(known, "\n")

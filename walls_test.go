@@ -86,7 +86,7 @@ var walls = []wall{
 		"register.go:registration",
 	}},
 	{[]string{"outcome.go"}, []string{
-		"attempt.go:answer", "attempt.go:printable", "field.go", "keyfield.go", "http.go:encodeJSON", "problem.go:problemBase", "register.go:ending", "register.go:attemptLine",
+		"attempt.go:answer", "attempt.go:printable", "field.go", "keyfield.go", "http.go:encodeJSON", "problem.go:problemBase", "register.go:ending", "register.go:attemptLine", "register.go:mayRepeat",
 	}},
 	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
