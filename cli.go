@@ -40,7 +40,7 @@ func (u *usageError) Unwrap() error { return u.err }
 // sets a flag's default, "milliseconds" one that holds a number of milliseconds.
 type commandLine struct {
 	Serve      serveCommand      `cmd:"" default:"withargs" help:"Run servers. This is the default command."`
-	Register   registerCommand   `cmd:"" help:"Register a service and retry well: a client for the opening scene."`
+	Register   registerCommand   `cmd:"" help:"Register a service, or a file of them, and retry well: a client for the opening scene."`
 	Verify     verifyCommand     `cmd:"" help:"Check whether a server keeps its promise about Idempotency-Key."`
 	Script     scriptCommand     `cmd:"" help:"Serve the given answers, one per request; the last one repeats."`
 	Backoff    backoffCommand    `cmd:"" help:"Show what jitter does to clients that fail together."`
@@ -344,6 +344,8 @@ func defaultsForTags() kong.Vars {
 		"other_writer":      practiceOtherWriter,
 		"fault":             loseFirst,
 		"register_attempts": strconv.Itoa(registerAttempts),
+		"batch_concurrency": strconv.Itoa(batchConcurrency),
+		"most_concurrency":  strconv.Itoa(maxConcurrency),
 		"server_defects":    joinDefects(serverDefects),
 		"register_defects":  joinDefects(registerDefects),
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -23,10 +24,15 @@ type writerFlag struct {
 	Token string `default:"${writer}" variable:"REVISOR_TOKEN" placeholder:"TOKEN" help:"Credential of a writer (default the demo's ${writer})."`
 }
 
-// registerCommand registers one service, as a client that retries well.
+// registerCommand registers one service, or all those of a file, as a client that
+// retries well.
 type registerCommand struct {
-	Name           string        `arg:"" help:"Name of the service."`
-	URL            string        `arg:"" name:"url" help:"Address of the service."`
+	Name           *string       `arg:"" optional:"" help:"Name of the service."`
+	URL            *string       `arg:"" optional:"" name:"url" help:"Address of the service."`
+	From           string        `placeholder:"FILE" variable:"REVISOR_FROM" help:"Register all services of a file instead (CSV with the header nombre,url,limite_ms, or JSON lines; - is standard input)."`
+	Batch          string        `placeholder:"NAME" variable:"REVISOR_BATCH" help:"With --from: name of the batch. It makes the keys: under the same name the same file can be sent again."`
+	Concurrency    int           `default:"${batch_concurrency}" variable:"REVISOR_CONCURRENCY" help:"With --from: rows under way at once, from 1 to ${most_concurrency}."`
+	Format         string        `default:"table" enum:"table,json" variable:"REVISOR_REGISTER_FORMAT" help:"With --from: form of the result: table or json."`
 	NoKey          bool          `aliases:"sin-llave" variable:"REVISOR_NO_KEY" help:"Send no Idempotency-Key, and see what that means (also --sin-llave)."`
 	Key            *string       `placeholder:"KEY" variable:"REVISOR_KEY" help:"Resume an earlier intention with its key (default a new one)."`
 	Simulate       string        `default:"${fault}" variable:"REVISOR_REGISTER_SIMULATE" placeholder:"FAULT" help:"Fault to ask the gateway for, in X-Simular; empty for none (default ${fault})."`
@@ -37,8 +43,11 @@ type registerCommand struct {
 	writerFlag
 }
 
-// Run registers the service.
+// Run registers the service, or those of the file.
 func (c *registerCommand) Run(p *process) error {
+	if err := c.validateMode(); err != nil {
+		return &usageError{err}
+	}
 	base, err := parseBase(c.Base)
 	if err != nil {
 		return &usageError{fmt.Errorf("--base: %w", err)}
@@ -51,7 +60,7 @@ func (c *registerCommand) Run(p *process) error {
 		return &usageError{errors.New("--key: the key is empty")}
 	}
 	r := &registration{
-		base: base, name: c.Name, url: c.URL, token: c.Token, simulate: c.Simulate,
+		base: base, name: given(c.Name), url: given(c.URL), token: c.Token, simulate: c.Simulate,
 		key: given(c.Key), noKey: c.NoKey, attempts: c.Attempts, attemptTimeout: c.AttemptTimeout,
 		newKey: uuid.NewString, random: p.random, wait: pause, now: p.now, out: p.stdout,
 		keyPerAttempt: broken[keyPerAttempt],
@@ -59,10 +68,114 @@ func (c *registerCommand) Run(p *process) error {
 	if err := r.validate(); err != nil {
 		return &usageError{err}
 	}
+	if c.From != "" {
+		return c.runBatch(p, r)
+	}
 	if len(broken) > 0 {
 		fmt.Fprintf(p.stderr, "aviso: este cliente está estropeado a propósito (%s)\n", broken)
 	}
 	return told(r.run(p.ctx), errNotRegistered)
+}
+
+// validateMode finds arguments that do not go together: one service, or a file.
+func (c *registerCommand) validateMode() error {
+	switch {
+	case c.From == "" && c.Batch != "":
+		return errors.New("--batch goes with --from")
+	case c.From == "" && c.Format != "table":
+		return errors.New("--format goes with --from")
+	case c.From == "" && c.Name == nil:
+		return errors.New(`expected "<name> <url>", or --from`)
+	case c.From == "" && c.URL == nil:
+		return errors.New(`expected "<url>"`)
+	case c.From == "":
+		return nil
+	case c.Name != nil:
+		return errors.New("--from and <name> <url> exclude each other")
+	case c.NoKey:
+		return errors.New("--from and --no-key exclude each other: a row without a key cannot be sent again")
+	case c.Key != nil:
+		return errors.New("--from and --key exclude each other: each row has its own")
+	case len(c.Break) > 0:
+		return errors.New("--from and --break exclude each other")
+	}
+	return validateBatch(c.Batch, c.Concurrency)
+}
+
+// runBatch registers the services of the file. Nothing is sent before all of it was read
+// and found good.
+func (c *registerCommand) runBatch(p *process, like *registration) error {
+	text, err := p.readFile(c.From, maxRowsFile)
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrumpido; no se envió nada")
+	}
+	if err != nil {
+		return &usageError{fmt.Errorf("--from: %w", err)}
+	}
+	rows, bad := readRows(text)
+	for _, b := range bad {
+		fmt.Fprintf(p.stderr, "línea %d: %s\n", b.line, b.why)
+	}
+	if len(bad) > 0 {
+		fmt.Fprintf(p.stderr, "filas que no se entienden: %d; no se envió nada\n", len(bad))
+		return &usageError{errTold}
+	}
+	if len(rows) == 0 {
+		return &usageError{errors.New("--from: the file has no rows")}
+	}
+	b := &batch{name: c.Batch, rows: rows, concurrency: c.Concurrency, like: *like, terminal: p.stderr}
+	b.run(p.ctx)
+	report := newBatchReport(b.name, b.stopped, b.results)
+	if c.Format == "json" {
+		err = report.printJSON(p.stdout)
+	} else {
+		err = report.printTable(p.stdout, "revisor register --from "+quoted(c.From)+" --batch "+quoted(c.Batch))
+	}
+	if err == nil && !report.Complete {
+		return errTold
+	}
+	return err
+}
+
+// quoted is text as a shell reads it back, harmless on a terminal.
+func quoted(text string) string { return printable([]byte(shellQuote(text)), shownBody) }
+
+// readFile reads a file, or standard input for "-", of at most limit bytes. It ends early
+// when the process is told to stop: who waits for a person to type, or for a pipe, can be
+// interrupted.
+func (p *process) readFile(name string, limit int64) ([]byte, error) {
+	type content struct {
+		text []byte
+		err  error
+	}
+	read := make(chan content, 1)
+	go func() {
+		text, err := p.readAll(name, limit)
+		read <- content{text, err}
+	}()
+	select {
+	case c := <-read:
+		return c.text, c.err
+	case <-p.ctx.Done():
+		return nil, context.Canceled
+	}
+}
+
+func (p *process) readAll(name string, limit int64) ([]byte, error) {
+	in := p.stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s has more than %d MiB", name, limit>>20)
+	}
+	return text, err
 }
 
 // parseBase reads a server's address; what it means is validated by the tool.
@@ -74,7 +187,7 @@ func parseBase(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// given is the text of a flag, "" when it was not given.
+// given is the text of a flag or an argument, "" when it was not given.
 func given(flag *string) string {
 	if flag == nil {
 		return ""

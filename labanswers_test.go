@@ -173,7 +173,7 @@ func TestSequenceOfAnswers(t *testing.T) {
 	fmt.Fprint(conn, "GET /secuencia/mudo?k=m HTTP/1.1\r\nHost: banco\r\n\r\n")
 	waitCounted(t, b.Server, "/secuencia/mudo")
 	b.stop()
-	if got, how := ending(t, conn); got != "" || how != "FIN" {
+	if got, how := readToEnd(t, conn); got != "" || how != "FIN" {
 		t.Errorf("answer of a mute bench = %q, %s, want nothing until the stop", got, how)
 	}
 }

@@ -52,6 +52,8 @@
 //	                  is the client's side, duplicate.go sends twice, ledger.go keeps account
 //	attempt.go        one request on the wire, for the tools
 //	register.go       the client that retries well
+//	batch.go          many registrations, safe to send again; rows.go reads their file,
+//	                  outcome.go tells what became of them, budget.go knows when to stop
 //	script.go         a server that answers what it is told
 //	backoff.go        what jitter does
 //	experiment.go     what to do after a lost answer, six ways; observer.go sees what
@@ -119,6 +121,7 @@ func exitStatus(err error) int {
 type process struct {
 	ctx    context.Context
 	getenv func(string) string
+	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
 	now    func() time.Time
@@ -127,7 +130,7 @@ type process struct {
 
 // run is the whole program, with the world handed in.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	p := &process{ctx: ctx, getenv: getenv, stdout: stdout, stderr: stderr, now: time.Now, random: rand.Float64}
+	p := &process{ctx: ctx, getenv: getenv, stdin: os.Stdin, stdout: stdout, stderr: stderr, now: time.Now, random: rand.Float64}
 	command, err := parseCommandLine(args, p)
 	if err != nil || command == nil {
 		return err

@@ -44,8 +44,8 @@ func startOddBench(t *testing.T, limits labLimits) *oddBench {
 	return b
 }
 
-// ending reads to the end of a connection, and tells whether that was a FIN or an RST.
-func ending(t *testing.T, conn net.Conn) (got, how string) {
+// readToEnd reads to the end of a connection, and tells whether that was a FIN or an RST.
+func readToEnd(t *testing.T, conn net.Conn) (got, how string) {
 	t.Helper()
 	bytes, err := io.ReadAll(conn)
 	switch {
@@ -116,7 +116,7 @@ func TestRawAnswerBytes(t *testing.T) {
 			for _, method := range []string{"GET", "HEAD"} {
 				conn := benchDial(t, b.Server)
 				fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: banco\r\n\r\n", method, tt.path)
-				got, how := ending(t, conn)
+				got, how := readToEnd(t, conn)
 				conn.Close()
 				want := tt.want
 				if head, _, whole := strings.Cut(want, "\r\n\r\n"); whole && method == "HEAD" {
@@ -144,7 +144,7 @@ func TestRawAnswerToASender(t *testing.T) {
 		t.Fatalf("send the body: %v", err)
 	}
 	conn.CloseWrite()
-	if got, how := ending(t, conn); !strings.HasSuffix(got, "\r\n\r\nel banco d") || how != "FIN" {
+	if got, how := readToEnd(t, conn); !strings.HasSuffix(got, "\r\n\r\nel banco d") || how != "FIN" {
 		t.Errorf("answer = %q, %s, want a cut body, FIN", got, how)
 	}
 }
@@ -186,7 +186,7 @@ func TestRawAnswerEndsEarly(t *testing.T) {
 		conn := benchDial(t, b.Server)
 		start := time.Now()
 		fmt.Fprint(conn, "GET /longitud/abierta HTTP/1.1\r\nHost: banco\r\n\r\n")
-		got, _ := ending(t, conn)
+		got, _ := readToEnd(t, conn)
 		if took := time.Since(start); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || took < lingerTime {
 			t.Errorf("answer = %q, ended after %v, want one that is held for %v", got, took, lingerTime)
 		}

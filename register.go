@@ -38,7 +38,9 @@ type registration struct {
 	noKey          bool
 	attempts       int
 	attemptTimeout time.Duration
-	keyPerAttempt  bool // the deliberate defect: each attempt is another intention
+	keyPerAttempt  bool    // the deliberate defect: each attempt is another intention
+	limitMS        *int64  // nil: not sent
+	budget         *budget // shared with others; nil: none
 
 	newKey func() string
 	random func() float64 // in [0, 1)
@@ -49,8 +51,6 @@ type registration struct {
 	transport *http.Transport
 	fields    http.Header
 	body      []byte
-	// uncertain: some attempt may have had its effect without our seeing it.
-	uncertain bool
 }
 
 // validate finds wrong arguments.
@@ -84,42 +84,81 @@ func (r *registration) validate() error {
 	return nil
 }
 
-// run makes the registration. Nil means that a 2xx came; anything else has been told
-// and is errNotRegistered. validate must have passed.
+// run makes the registration and tells it line by line. Nil means that a 2xx came;
+// anything else has been told and is errNotRegistered. validate must have passed.
 func (r *registration) run(ctx context.Context) error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
-	for n := 1; ; n++ {
-		if r.keyPerAttempt && n > 1 {
+	e := r.pursue(ctx)
+	if e.reason != "" {
+		return r.giveUp(e)
+	}
+	return r.succeed(e)
+}
+
+// ending is how the attempts of a registration came to an end.
+type ending struct {
+	attempts int
+	reason   string // why they ended without a success; "" after a 2xx
+	got      answer // of the last one
+	err      error  // why got is not a whole answer, if it is not
+	// uncertain: some attempt may have had its effect without our seeing it.
+	uncertain bool
+}
+
+// refused tells whether the last answer says that the request itself is wrong.
+func (e ending) refused() bool {
+	return e.err == nil && e.got.status >= 400 && e.got.status < 500 && e.got.status != http.StatusTooManyRequests && !e.got.inFlight()
+}
+
+// because is e with the reason for ending there.
+func (e ending) because(format string, args ...any) ending {
+	e.reason = fmt.Sprintf(format, args...)
+	return e
+}
+
+// pursue makes attempts until one succeeds or there is a reason to make no more.
+// prepare must have passed.
+func (r *registration) pursue(ctx context.Context) (e ending) {
+	failed := 0
+	for {
+		e.attempts++
+		if r.keyPerAttempt && e.attempts > 1 {
 			r.key = r.newKey()
 			r.fields.Set(keyHeader, keyField(r.key))
 		}
-		got, err := attempt(ctx, r.transport, r.attemptTimeout, registerAnswer, call{
+		e.got, e.err = attempt(ctx, r.transport, r.attemptTimeout, registerAnswer, call{
 			method: http.MethodPost, base: r.base, path: "/servicios", header: r.fields, body: r.body,
 		})
-		if errors.Is(err, errAnswerTooLong) {
-			err = nil // the status is what counts
+		if errors.Is(e.err, errAnswerTooLong) {
+			e.err = nil // the status is what counts
 		}
-		if err != nil && ctx.Err() != nil {
-			r.uncertain = true
-			return r.giveUp("interrumpido", nil)
+		if e.err != nil && ctx.Err() != nil {
+			e.uncertain = true
+			return e.because("interrumpido")
 		}
-		r.tellAttempt(n, got, err)
+		fmt.Fprintf(r.out, "intento %d de %d: %s\n", e.attempts, r.attempts, attemptLine(e.got, e.err, r.attemptTimeout))
+		if e.err != nil || e.got.status >= 500 || e.got.inFlight() {
+			e.uncertain = true
+		}
+		done := e.err == nil && e.got.status >= 200 && e.got.status < 300
+		if done || e.refused() {
+			r.budget.settle(failed)
+		} else {
+			failed++
+			r.budget.fail()
+		}
 		switch {
-		case err == nil && got.status >= 200 && got.status < 300:
-			return r.succeed(n, got)
-		case err != nil || got.status >= 500 || got.inFlight():
-			r.uncertain = true
+		case done:
+			return e
+		case e.err == nil && !mayRepeat(e.got):
+			return e.because("un %d no mejora repitiendo lo mismo", e.got.status)
+		case e.attempts == r.attempts:
+			return e.because("se acabaron los intentos (%d)", e.attempts)
 		}
-		if err == nil && !mayRepeat(got) {
-			return r.giveUp(fmt.Sprintf("un %d no mejora repitiendo lo mismo", got.status), &got)
-		}
-		if n == r.attempts {
-			return r.giveUp(fmt.Sprintf("se acabaron los intentos (%d)", n), nil)
-		}
-		if reason := r.waitAfter(ctx, n, got.header); reason != "" {
-			return r.giveUp(reason, nil)
+		if reason := r.waitAfter(ctx, e.attempts, e.got.header); reason != "" {
+			return e.because("%s", reason)
 		}
 	}
 }
@@ -129,11 +168,15 @@ func (r *registration) prepare() error {
 	body, err := encodeJSON(struct {
 		Nombre string `json:"nombre"`
 		URL    string `json:"url"`
-	}{r.name, r.url})
+		Limite *int64 `json:"limite_ms,omitempty"`
+	}{r.name, r.url, r.limitMS})
 	if err != nil {
 		return err
 	}
-	r.body, r.transport = body, newTransport()
+	r.body = body
+	if r.transport == nil {
+		r.transport = newTransport()
+	}
 	r.fields = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + r.token}}
 	if r.simulate != "" {
 		r.fields.Set(simulateHeader, r.simulate)
@@ -154,23 +197,26 @@ func mayRepeat(got answer) bool {
 	return retryableStatus(got.status) || got.inFlight()
 }
 
-func (r *registration) tellAttempt(n int, got answer, err error) {
-	fmt.Fprintf(r.out, "intento %d de %d: ", n, r.attempts)
+// attemptLine tells what came of one attempt, which had so much time.
+func attemptLine(got answer, err error, timeout time.Duration) string {
 	switch {
 	case err == nil:
-		fmt.Fprintln(r.out, got.line())
+		return got.line()
 	case errors.Is(err, context.DeadlineExceeded):
-		fmt.Fprintf(r.out, "sin respuesta completa en %s\n", spell(r.attemptTimeout))
+		return "sin respuesta completa en " + spell(timeout)
 	case got.status != 0:
-		fmt.Fprintf(r.out, "llegó un %d sin terminar: %s\n", got.status, whyNoAnswer(err))
-	default:
-		fmt.Fprintf(r.out, "sin respuesta: %s\n", whyNoAnswer(err))
+		return fmt.Sprintf("llegó un %d sin terminar: %s", got.status, whyNoAnswer(err))
 	}
+	return "sin respuesta: " + whyNoAnswer(err)
 }
 
 // waitAfter waits between attempts n and n+1. It returns why there is no next one,
 // "" when there is.
 func (r *registration) waitAfter(ctx context.Context, n int, header http.Header) string {
+	const budgetSpent = "el presupuesto de reintentos del lote se agotó"
+	if r.budget.spent() {
+		return budgetSpent
+	}
 	seconds, asked := parseRetryAfter(header.Values("Retry-After"), r.now())
 	wait, ok := nextWait(n, seconds, asked, r.random)
 	if !ok {
@@ -184,43 +230,45 @@ func (r *registration) waitAfter(ctx context.Context, n int, header http.Header)
 	if err := r.wait(ctx, wait); err != nil {
 		return "interrumpido"
 	}
+	if r.budget.spent() { // by others, meanwhile
+		return budgetSpent
+	}
 	return ""
 }
 
-func (r *registration) succeed(n int, got answer) error {
-	fmt.Fprintf(r.out, "registrado en el intento %d", n)
-	if location := got.header.Get("Location"); location != "" {
+func (r *registration) succeed(e ending) error {
+	fmt.Fprintf(r.out, "registrado en el intento %d", e.attempts)
+	if location := e.got.header.Get("Location"); location != "" {
 		fmt.Fprintf(r.out, ": %s", printable([]byte(location), shownBody))
 	}
-	if got.header.Get(replayedHeader) == "true" {
+	if e.got.header.Get(replayedHeader) == "true" {
 		fmt.Fprint(r.out, "; es la respuesta guardada de la petición original, que se hizo una sola vez")
 	}
 	fmt.Fprintln(r.out)
 	return nil
 }
 
-// giveUp tells the end: why it stopped, and what is known now. last is the answer that
-// ended it, nil when there was none.
-func (r *registration) giveUp(reason string, last *answer) error {
-	refused := last != nil && last.status >= 400 && last.status < 500 && last.status != http.StatusTooManyRequests
+// giveUp tells the end: why it stopped, and what is known now.
+func (r *registration) giveUp(e ending) error {
+	refused := e.refused()
 	verdict, known := "no confirmado", "repetir más tarde con la misma llave es seguro, no registra dos veces: --key "+shellQuote(r.key)
 	switch {
 	case r.keyPerAttempt:
 		known = "cada intento llevó otra llave, y nadie sabe cuántas veces quedó registrado"
-	case r.noKey && r.uncertain:
+	case r.noKey && e.uncertain:
 		known = "sin llave nadie sabe si quedó registrado, y repetir puede registrarlo otra vez"
 	case r.noKey && refused:
 		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada"
 	case r.noKey:
 		known = "no llegó ninguna respuesta que lo confirme"
-	case refused && r.uncertain:
+	case refused && e.uncertain:
 		known = "hay que corregir lo que indica; " + known
-	case refused && last.problemType() == problemBase+"llave-reutilizada":
+	case refused && e.got.problemType() == problemBase+"llave-reutilizada":
 		verdict, known = "no registrado", "esa llave ya es de otra petición y hace falta otra: "+shellQuote(r.key)
 	case refused:
 		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada; corregida, puede llevar la misma llave: --key "+shellQuote(r.key)
 	}
-	fmt.Fprintf(r.out, "%s: %s; %s\n", verdict, reason, known)
+	fmt.Fprintf(r.out, "%s: %s; %s\n", verdict, e.reason, known)
 	return errNotRegistered
 }
 

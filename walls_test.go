@@ -18,8 +18,8 @@ import (
 // The layers, from the bottom. pure knows no world, storage no wire, edge no route.
 var (
 	pure = []string{
-		"document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"plan.go", "prefer.go", "retry.go", "retryforms.go", "serviceurl.go", "status.go",
+		"budget.go", "document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
+		"plan.go", "prefer.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
@@ -90,6 +90,13 @@ var walls = []wall{
 	})},
 	{[]string{"ledger.go"}, edges},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
+	{[]string{"batch.go"}, []string{
+		"rows.go", "budget.go", "outcome.go", "progress.go", "attempt.go:newTransport",
+		"register.go:registration",
+	}},
+	{[]string{"outcome.go"}, []string{
+		"attempt.go:answer", "attempt.go:printable", "field.go", "keyfield.go", "http.go:encodeJSON", "problem.go:problemBase", "register.go:ending", "register.go:attemptLine", "register.go:mayRepeat",
+	}},
 	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
@@ -108,10 +115,11 @@ var walls = []wall{
 		"commands.go", "main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
 		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
-		"idempotency.go:workTime", "register.go:registerAttempts",
+		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
 		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "experiment.go", "stage.go", "script.go", "backoff.go",
+		"batch.go", "rows.go", "outcome.go", "attempt.go:printable", "attempt.go:shownBody",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
 	{[]string{"main.go"}, []string{
