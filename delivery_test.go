@@ -260,3 +260,55 @@ func TestPlanStreams(t *testing.T) {
 		expect("1\r\nb\r\n")
 	}
 }
+
+// TestCutDoesNotWait: a connection is cut where it is to be cut, although the upstream has
+// more to say and does not say it.
+func TestCutDoesNotWait(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ spec, want string }{{"cut-after-headers", ""}, {"cut-after=2", "ho"}}
+	for _, tt := range tests {
+		t.Run(tt.spec, func(t *testing.T) {
+			t.Parallel()
+			up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
+				readRequest(in)
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"+tt.want)
+				io.Copy(io.Discard, in) // until the gateway leaves
+			})
+			conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{plan: planOf(t, tt.spec)}))
+			io.WriteString(conn, keyedPost)
+			readHead(in)
+			if got, err := io.ReadAll(in); err != nil || string(got) != tt.want {
+				t.Errorf("after the head: %q, %v, want %q and the end", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestLostRequestWithALongBody: the answer reaches a client that sends everything before
+// it reads, and the ledger has it.
+func TestLostRequestWithALongBody(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{"before", "status=503"} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			plan, book := planOf(t, spec), newLedger(1, nil, slog.New(slog.DiscardHandler))
+			up := tellsHello(t)
+			conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{plan: plan, ledger: book, now: time.Now}))
+			const length = 8 << 20
+			fmt.Fprintf(conn, "POST /s HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n", length)
+			if _, err := conn.Write(make([]byte, length)); err != nil {
+				t.Fatal(err)
+			}
+			status, header, body := readAnswer(t, in)
+			if status < 500 || header.Get("X-Simulado") != plan.faults[0].point {
+				t.Errorf("answer = %d %v, want the fault's", status, header)
+			}
+			if got := book.ended(t, 1)[0]; got.Status != status || got.Bytes != int64(len(body)) || !got.Whole || got.Upstream != 0 {
+				t.Errorf("ledger = %+v, want status %d, %d bytes, no upstream", got, status, len(body))
+			}
+			if n := up.connections.Load(); n != 0 {
+				t.Errorf("the upstream was asked %d times, want never", n)
+			}
+		})
+	}
+}
