@@ -192,6 +192,23 @@ func TestDelays(t *testing.T) {
 	}
 }
 
+// TestDelayOutlastsTheServersLimits: what is added on purpose comes on top of the time
+// that an exchange has.
+func TestDelayOutlastsTheServersLimits(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{"delay=300ms", "delay=300ms:after"} {
+		listener, discard := testListener(t), slog.New(slog.DiscardHandler)
+		handler := newGateway(gatewayConfig{target: mustURL(t, tellsHello(t).url), plan: planOf(t, spec), log: discard})
+		server := newHTTPServer(site{role: "test", listener: listener, handler: handler}, discard)
+		server.ReadTimeout, server.WriteTimeout = 150*time.Millisecond, 150*time.Millisecond
+		go server.Serve(listener)
+		t.Cleanup(func() { server.Close() })
+		if got := post(t, listener.Addr().String(), "/s", "k1", "a"); got.status != 201 || string(got.body) != "hola" {
+			t.Errorf("%s: answer = %d %q, want 201 hola", spec, got.status, got.body)
+		}
+	}
+}
+
 // TestDelayedRequestArrivesLate: its client gave up meanwhile, and it arrives all the
 // same, whole.
 func TestDelayedRequestArrivesLate(t *testing.T) {
