@@ -93,7 +93,10 @@ var options = []option{
 	{[]string{"register", "n", "u"}, "--simulate=", "", "", func(l commandLine) any { return l.Register.Simulate }, "perder-primera", ""},
 	{[]string{"register", "n", "u"}, "--simulate=x", "REVISOR_REGISTER_SIMULATE", "x", func(l commandLine) any { return l.Register.Simulate }, "perder-primera", "x"},
 	{[]string{"register", "n", "u"}, "--break=key-per-attempt", "REVISOR_REGISTER_BREAK", "key-per-attempt", func(l commandLine) any { return strings.Join(l.Register.Break, ",") }, "", "key-per-attempt"},
-	{[]string{"verify"}, "--base=http://x", "REVISOR_BASE", "http://x", func(l commandLine) any { return l.Verify.Base }, "http://127.0.0.1:18080", "http://x"},
+	{[]string{"verify"}, "--base=http://x", "REVISOR_BASE", "http://x", func(l commandLine) any { return l.Verify.Base }, "", "http://x"},
+	{[]string{"verify"}, "--profile=x.json", "REVISOR_PROFILE", "x.json", func(l commandLine) any { return l.Verify.Profile }, "", "x.json"},
+	{[]string{"verify"}, "--print-profile", "REVISOR_PRINT_PROFILE", "true", func(l commandLine) any { return l.Verify.PrintProfile }, false, true},
+	{[]string{"verify"}, "--format=tap", "REVISOR_FORMAT", "tap", func(l commandLine) any { return l.Verify.Format }, "text", "tap"},
 	{[]string{"verify"}, "--token=t", "REVISOR_TOKEN", "t", func(l commandLine) any { return l.Verify.Token }, "escritura-a", "t"},
 	{[]string{"verify"}, "--other-token=t", "REVISOR_OTHER_TOKEN", "t", func(l commandLine) any { return l.Verify.OtherToken }, "escritura-b", "t"},
 	{[]string{"script", "201"}, "--listen=127.0.0.1:1", "REVISOR_GATEWAY_LISTEN", "127.0.0.1:1", func(l commandLine) any { return l.Script.Listen }, "127.0.0.1:18082", "127.0.0.1:1"},
@@ -126,7 +129,7 @@ func TestOptions(t *testing.T) {
 				"REVISOR_VIGENCIA_MS": "1", "ALTA_LIMITE_MS": "1", "REVISOR_SAVE_DELAY": "2s", "REVISOR_QUEUE_DELAY": "2s",
 				"REVISOR_FINGERPRINT": "ordered", "REVISOR_BREAK": "no-fingerprint", "REVISOR_ATTEMPTS": "9", "REVISOR_CHECK": "true",
 				"REVISOR_IN_FLIGHT": "reject", "REVISOR_LOG": "text", "REVISOR_AS": "revisor", "REVISOR_DEMO": "false", "REVISOR_SIMULATE": "true",
-				"REVISOR_NO_KEY": "false", "REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
+				"REVISOR_NO_KEY": "false", "REVISOR_PRINT_PROFILE": "false", "REVISOR_FORMAT": "json", "REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
 			}[o.variable]
 			if other == "" {
 				other = "other"

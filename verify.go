@@ -73,6 +73,17 @@ type created struct {
 	removed bool
 }
 
+// validate finds a required check that there is not.
+func (v *verification) validate() error {
+	checks := promiseChecks(v.profile)
+	for n, id := range v.profile.required {
+		if !slices.ContainsFunc(checks, func(c check) bool { return c.id == id }) {
+			return fmt.Errorf("required[%d]: there is no check %q", n, id)
+		}
+	}
+	return nil
+}
+
 // run makes all checks. Nil means that each required one passed; errVerifyFailed that
 // the person has been told of one that did not.
 func (v *verification) run(ctx context.Context) error {
@@ -147,12 +158,12 @@ func (v *verification) judge(ctx context.Context, checks []check, unreachable er
 
 // verdict makes one check.
 func (v *verification) verdict(ctx context.Context, c check, unreachable error) checkVerdict {
-	told := checkVerdict{id: c.id, sentence: c.sentence, source: c.source, state: checkOK}
+	told := checkVerdict{id: c.id, sentence: c.sentence, source: c.source, state: checkOK,
+		required: v.profile.asksFor(c.id, c.lacks == "")}
 	if c.lacks != "" {
 		told.state, told.detail = checkOmitted, c.lacks
 		return told
 	}
-	told.required = v.profile.asksFor(c.id)
 	start, err := v.now(), unreachable
 	if err == nil {
 		err = c.run(ctx, v)

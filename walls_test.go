@@ -19,11 +19,13 @@ import (
 var (
 	pure = []string{
 		"document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"plan.go", "prefer.go", "retry.go", "serviceurl.go", "status.go",
+		"plan.go", "prefer.go", "retry.go", "template.go", "serviceurl.go", "status.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
 	wire    = slices.Concat(edges, pure)
+	// profiles describe an API that verify judges.
+	profiles = []string{"profile.go", "profilefile.go", "request.go", "expectation.go", "counting.go"}
 )
 
 // wall is what some files may use of ours beside what is their own: whole files, or
@@ -84,7 +86,12 @@ var walls = []wall{
 	})},
 	{[]string{"ledger.go"}, edges},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
-	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
+	// What an API says of itself knows no check, and a check no API.
+	{[]string{"profilefile.go"}, nil},
+	{[]string{"expectation.go", "rawcall.go", "counting.go", "request.go", "profile.go"}, slices.Concat(pure, profiles, []string{"attempt.go", "transport.go:userAgent"})},
+	{[]string{"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go"}, slices.Concat(pure, profiles, []string{
+		"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "rawcall.go", "attempt.go", "report.go",
+	})},
 	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
@@ -98,7 +105,8 @@ var walls = []wall{
 		"idempotency.go:workTime", "register.go:registerAttempts",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
-		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "script.go", "backoff.go",
+		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "script.go", "backoff.go",
+		"attempt.go:validateBase", "gateway.go:newGateway", "gateway.go:gatewayConfig", "faults.go:fault", "faults.go:newFaultPlan", "plan.go:parseFault",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
 	{[]string{"main.go"}, []string{
