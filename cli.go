@@ -27,6 +27,9 @@ const (
 	gatewayAddress  = "127.0.0.1:18082"
 )
 
+// gatewayAdmin is the site beside the gateway where its ledger is read.
+const gatewayAdmin = "gateway-admin"
+
 // usageError is a command line that cannot be meant: exit status 2.
 type usageError struct{ err error }
 
@@ -63,6 +66,11 @@ type serveCommand struct {
 	QueueDelay    *time.Duration `variable:"REVISOR_QUEUE_DELAY" placeholder:"TIME" help:"Pretended queue before a revision starts (default 0s; with --demo 1s)."`
 	Check         bool           `default:"true" negatable:"" variable:"REVISOR_CHECK" help:"Check the integrity of the database before serving (--no-check: start at once with a huge file)."`
 	Simulate      bool           `default:"true" negatable:"" variable:"REVISOR_SIMULATE" help:"Let the gateway obey X-Simular."`
+	Fault         []string       `sep:"none" placeholder:"SPEC" variable:"REVISOR_FAULT" help:"What the gateway does to whom: POINT[=VALUE][:OPTION][,WHEN], as often as you like. Points: before, after, cut-before-headers, cut-after-headers, cut-after=N (each :close or :reset), delay=TIME[:after], duplicate, status=NNN[:RETRY-AFTER]. When: first (the default), first=K, nth=K, every=K, rate=P."`
+	Plan          []byte         `type:"filecontent" placeholder:"FILE" variable:"REVISOR_PLAN" help:"More faults, after those of --fault, as JSON."`
+	Seed          *uint64        `placeholder:"N" variable:"REVISOR_SEED" help:"What rate=P is drawn from (default the plan's, else a new one; the log says it)."`
+	Ledger        string         `placeholder:"FILE" variable:"REVISOR_LEDGER" help:"Append to this file a line of JSON for each request that ended at the gateway (default none)."`
+	GatewayAdmin  string         `placeholder:"ADDRESS" variable:"REVISOR_GATEWAY_ADMIN" help:"Address where ${ledger_path} tells the same (default none)."`
 	Break         []string       `placeholder:"DEFECT,…" variable:"REVISOR_BREAK" help:"Deliberate defects, for learning; on loopback only: ${server_defects}."`
 	Log           string         `default:"text" enum:"text,json" variable:"REVISOR_LOG" help:"Form of the log on standard error: text or json."`
 }
@@ -80,6 +88,9 @@ type serveOptions struct {
 	check     bool     // the database's integrity, before serving
 	target    *url.URL // of the gateway; nil: the revisor of this process
 	simulate  bool
+	faults    []fault
+	seed      *uint64 // nil: to be drawn
+	ledger    string  // the file's name; "" for none
 	logFormat string
 }
 
@@ -116,6 +127,9 @@ func (c *serveCommand) options() (serveOptions, error) {
 	}
 	if o.target, err = c.target(o.roles); err != nil {
 		return serveOptions{}, fmt.Errorf("--target: %w", err)
+	}
+	if err := c.readFaults(&o); err != nil {
+		return serveOptions{}, err
 	}
 	if o.keyTTL <= 0 {
 		return serveOptions{}, errors.New("--key-ttl: a key must live longer than nothing")
@@ -161,12 +175,42 @@ func (c *serveCommand) roles() ([]roleAddress, error) {
 	if c.Demo {
 		running = all
 	}
+	if c.GatewayAdmin != "" {
+		running = append(running, roleAddress{gatewayAdmin, c.GatewayAdmin})
+	}
 	for _, ra := range running {
 		if err := validateListen(ra.address); err != nil {
 			return nil, fmt.Errorf("address of %s: %w", ra.role, err)
 		}
 	}
 	return running, nil
+}
+
+// readFaults reads what the gateway is to do, which must not be asked for in vain.
+func (c *serveCommand) readFaults(o *serveOptions) error {
+	o.seed, o.ledger = c.Seed, c.Ledger
+	for _, spec := range c.Fault {
+		f, err := parseFault(spec)
+		if err != nil {
+			return fmt.Errorf("--fault: %w", err)
+		}
+		o.faults = append(o.faults, f)
+	}
+	if c.Plan != nil {
+		faults, seed, err := parsePlan(c.Plan)
+		if err != nil {
+			return fmt.Errorf("--plan: %w", err)
+		}
+		o.faults = append(o.faults, faults...)
+		if o.seed == nil {
+			o.seed = seed
+		}
+	}
+	asked := len(o.faults) > 0 || o.ledger != "" || c.GatewayAdmin != ""
+	if asked && !slices.ContainsFunc(o.roles, func(ra roleAddress) bool { return ra.role == "gateway" }) {
+		return errors.New("--fault, --plan, --ledger and --gateway-admin are the gateway's: add gateway to --as")
+	}
+	return nil
 }
 
 // validateListen tells whether a server can be told to listen there. An empty address
@@ -269,6 +313,7 @@ func defaultsForTags() kong.Vars {
 		"revisor_address":   revisorAddress,
 		"lab_address":       labAddress,
 		"gateway_address":   gatewayAddress,
+		"ledger_path":       ledgerPath,
 		"writer":            practiceWriter,
 		"other_writer":      practiceOtherWriter,
 		"fault":             loseFirst,

@@ -76,6 +76,12 @@ var options = []option{
 	{nil, "--queue-delay=1s", "REVISOR_QUEUE_DELAY", "1s", func(l commandLine) any { return short(l.Serve.QueueDelay) }, nil, time.Second},
 	{nil, "--no-check", "REVISOR_CHECK", "false", func(l commandLine) any { return l.Serve.Check }, true, false},
 	{nil, "--no-simulate", "REVISOR_SIMULATE", "false", func(l commandLine) any { return l.Serve.Simulate }, true, false},
+	{[]string{"--as=gateway"}, "--fault=status=503:Wed, 21 Oct 2026 07:28:00 GMT", "REVISOR_FAULT", "status=503:Wed, 21 Oct 2026 07:28:00 GMT",
+		func(l commandLine) any { return strings.Join(l.Serve.Fault, "|") }, "", "status=503:Wed, 21 Oct 2026 07:28:00 GMT"},
+	{[]string{"--as=gateway"}, "--plan=testdata/plan.json", "REVISOR_PLAN", "testdata/plan.json", func(l commandLine) any { return len(l.Serve.Plan) > 0 && l.Serve.Plan[0] == '{' }, false, true},
+	{nil, "--seed=7", "REVISOR_SEED", "7", func(l commandLine) any { return l.Serve.Seed != nil && *l.Serve.Seed == 7 }, false, true},
+	{[]string{"--as=gateway"}, "--ledger=x", "REVISOR_LEDGER", "x", func(l commandLine) any { return l.Serve.Ledger }, "", "x"},
+	{[]string{"--as=gateway"}, "--gateway-admin=127.0.0.1:1", "REVISOR_GATEWAY_ADMIN", "127.0.0.1:1", func(l commandLine) any { return l.Serve.GatewayAdmin }, "", "127.0.0.1:1"},
 	{nil, "--log=json", "REVISOR_LOG", "json", func(l commandLine) any { return l.Serve.Log }, "text", "json"},
 
 	{[]string{"backup", "copy.db"}, "--db=x.db", "REVISOR_DB", "x.db", func(l commandLine) any { return l.Backup.DB }, "revisor.db", "x.db"},
@@ -130,6 +136,7 @@ func TestOptions(t *testing.T) {
 				"REVISOR_FINGERPRINT": "ordered", "REVISOR_BREAK": "no-fingerprint", "REVISOR_ATTEMPTS": "9", "REVISOR_CHECK": "true",
 				"REVISOR_IN_FLIGHT": "reject", "REVISOR_LOG": "text", "REVISOR_AS": "revisor", "REVISOR_DEMO": "false", "REVISOR_SIMULATE": "true",
 				"REVISOR_NO_KEY": "false", "REVISOR_PRINT_PROFILE": "false", "REVISOR_FORMAT": "json", "REVISOR_DESTINOS": "10.9.9.9", "REVISOR_TARGET": "http://y",
+				"REVISOR_PLAN": "testdata/help.golden", "REVISOR_SEED": "9",
 			}[o.variable]
 			if other == "" {
 				other = "other"
@@ -247,6 +254,15 @@ func TestBadValues(t *testing.T) {
 		{"no form of log", environment{"REVISOR_LOG": "xml"}, []string{db}, "--log"},
 		{"target without a scheme", nil, []string{"--as=gateway", "--target=127.0.0.1:1"}, "--target"},
 		{"target with a path", nil, []string{"--as=gateway", "--target=http://127.0.0.1:1/x"}, "--target"},
+		{"unknown point of a fault", nil, []string{"--as=gateway", "--fault=sometimes"}, `"sometimes"`},
+		{"unknown point of a fault, by variable", environment{"REVISOR_FAULT": "sometimes"}, []string{"--as=gateway"}, `"sometimes"`},
+		{"a plan that is not there", nil, []string{"--as=gateway", "--plan=" + filepath.Join(dir, "none.json")}, "--plan"},
+		{"a plan that is none", nil, []string{"--as=gateway", "--plan=testdata/help.golden"}, "--plan"},
+		{"a seed that is no number", nil, []string{"--as=gateway", "--seed=x"}, "--seed"},
+		{"a fault without a gateway", nil, []string{"--fault=after", db}, "gateway"},
+		{"a ledger without a gateway", nil, []string{"--ledger=" + filepath.Join(dir, "x"), db}, "gateway"},
+		{"an address for the ledger without a gateway", nil, []string{"--gateway-admin=127.0.0.1:0", db}, "gateway"},
+		{"no address for the ledger", nil, []string{"--as=gateway", "--gateway-admin=nonsense"}, "nonsense"},
 		{"a role beside the demo's", nil, []string{"--demo", "--as=revisor"}, "--as"},
 
 		{"credential without a command", nil, []string{"credential"}, "add"},

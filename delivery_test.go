@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // planOf is a plan of these faults.
@@ -128,4 +130,133 @@ func readOne(in *bufio.Reader) (string, error) {
 	body := make([]byte, length)
 	n, err := io.ReadFull(in, body)
 	return strings.Join(wireLines(head), "\n") + "\n\n" + string(body[:n]), err
+}
+
+// TestLostByHeaderSaysSo: the 502 of perder-primera names it, and its second arrival
+// meets nothing; a plan and X-Simular do not get in each other's way.
+func TestLostByHeaderSaysSo(t *testing.T) {
+	t.Parallel()
+	const lose = "POST /s HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k1\r\nX-Simular: perder-primera\r\nContent-Length: 4\r\n\r\nhola"
+	tests := []struct {
+		name   string
+		plan   *faultPlan
+		ignore bool // --no-simulate
+		want   []string
+	}{
+		{"alone", nil, false, []string{"perder-primera", ""}},
+		{"ignored", nil, true, []string{"", ""}},
+		{"before what is planned", planOf(t, "status=503"), false, []string{"perder-primera", ""}},
+		{"beside what is planned", planOf(t, "status=503,nth=2"), false, []string{"perder-primera", "status"}},
+		{"ignored, beside what is planned", planOf(t, "status=503,nth=2"), true, []string{"", "status"}},
+		{"with a delay", planOf(t, "delay=1ms"), false, []string{"delay, perder-primera", ""}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			conn, in := dialWire(t, serveGateway(t, tellsHello(t).url, gatewayConfig{simulate: !tt.ignore, plan: tt.plan}))
+			for i, want := range tt.want {
+				io.WriteString(conn, lose)
+				if _, header, _ := readAnswer(t, in); header.Get("X-Simulado") != want {
+					t.Errorf("X-Simulado of answer %d = %q, want %q", i+1, header.Get("X-Simulado"), want)
+				}
+			}
+		})
+	}
+}
+
+// TestDelays: where the time passes, and that an exchange may take longer for it than the
+// upstream's patience.
+func TestDelays(t *testing.T) {
+	t.Parallel()
+	const delay = 150 * time.Millisecond
+	tests := []struct {
+		spec          string
+		before, after time.Duration // at least
+	}{
+		{"delay=150ms", delay, 0},
+		{"delay=150ms:after", 0, delay},
+	}
+	for _, tt := range tests {
+		t.Run(tt.spec, func(t *testing.T) {
+			t.Parallel()
+			book := newLedger(1, nil, slog.New(slog.DiscardHandler))
+			gateway := serveGateway(t, tellsHello(t).url, gatewayConfig{plan: planOf(t, tt.spec), ledger: book, now: time.Now, patience: delay / 2})
+			if got := post(t, gateway, "/s", "k1", "a"); got.status != 201 || got.header.Get("X-Simulado") != "delay" {
+				t.Errorf("answer = %d %v, want 201 and X-Simulado: delay", got.status, got.header)
+			}
+			a := book.ended(t, 1)[0]
+			if before, after := a.Forwarded.Sub(a.Arrived), a.Ended.Sub(a.Answered); before < tt.before || after < tt.after {
+				t.Errorf("%v passed before it was forwarded and %v after the answer, want at least %v, %v", before, after, tt.before, tt.after)
+			}
+		})
+	}
+}
+
+// TestDelayedRequestArrivesLate: its client gave up meanwhile, and it arrives all the
+// same, whole.
+func TestDelayedRequestArrivesLate(t *testing.T) {
+	t.Parallel()
+	body := strings.Repeat("x", 20<<10)
+	tests := []struct{ name, key string }{{"with a key", "Idempotency-Key: k1\r\n"}, {"without", ""}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			arrived := make(chan int, 1)
+			up := serveRaw(t, func(_ *net.TCPConn, in *bufio.Reader) {
+				readHead(in)
+				n, _ := io.ReadFull(in, make([]byte, len(body)))
+				arrived <- n
+			})
+			log := &benchLog{}
+			conn, _ := dialWire(t, serveGateway(t, up.url, gatewayConfig{plan: planOf(t, "delay=200ms"), log: log.logger()}))
+			fmt.Fprintf(conn, "POST /s HTTP/1.1\r\nHost: a\r\n%sContent-Length: %d\r\n\r\n%s", tt.key, len(body), body)
+			eventually(t, "it is at the gateway", func() bool { return strings.Contains(log.String(), "fault on purpose") })
+			conn.Close()
+			select {
+			case n := <-arrived:
+				if n != len(body) {
+					t.Errorf("%d bytes of the body arrived, want %d", n, len(body))
+				}
+			case <-time.After(wireLimit):
+				t.Error("it never arrived")
+			}
+		})
+	}
+}
+
+// TestPlanStreams: what comes in pieces is passed on in pieces, both ways, also under a
+// plan and a ledger.
+func TestPlanStreams(t *testing.T) {
+	t.Parallel()
+	up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
+		readHead(in)
+		for _, piece := range []string{"1\r\na\r\n", "1\r\nb\r\n"} { // each is answered before the next one is sent
+			got := make([]byte, len(piece))
+			io.ReadFull(in, got)
+			if string(got) != piece {
+				t.Errorf("upstream read %q, want %q", got, piece)
+			}
+			if piece[3] == 'a' {
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			}
+			io.WriteString(conn, piece)
+		}
+		io.WriteString(conn, "0\r\n\r\n")
+	})
+	book := newLedger(1, nil, slog.New(slog.DiscardHandler))
+	for _, spec := range []string{"after,nth=2", "cut-after=99"} {
+		conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{plan: planOf(t, spec), ledger: book, now: time.Now}))
+		io.WriteString(conn, "POST /s HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+		readHead(in)
+		expect := func(want string) {
+			t.Helper()
+			got := make([]byte, len(want))
+			if _, err := io.ReadFull(in, got); err != nil || string(got) != want {
+				t.Errorf("%s: client read %q, %v, want %q", spec, got, err, want)
+			}
+		}
+		expect("1\r\na\r\n")
+		io.WriteString(conn, "1\r\nb\r\n0\r\n\r\n")
+		expect("1\r\nb\r\n")
+	}
 }

@@ -1,13 +1,17 @@
-// faults_test.go owns what makes two arrivals the same request, and how long the
-// first one is remembered.
+// faults_test.go owns what makes two arrivals the same request, how long they are
+// counted, and which of them a plan spoils.
 
 package main
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestRequestIdentity(t *testing.T) {
@@ -85,5 +89,112 @@ func TestSeenRequestsAtOnce(t *testing.T) {
 	all.Wait()
 	if n := firsts.Load(); n != keys {
 		t.Errorf("%d first arrivals, want %d", n, keys)
+	}
+}
+
+// TestOccasions: which of the first arrivals of a request a fault befalls.
+func TestOccasions(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		when string
+		want []uint64 // among the first ten
+	}{
+		{"first", []uint64{1}},
+		{"first=3", []uint64{1, 2, 3}},
+		{"nth=1", []uint64{1}},
+		{"nth=4", []uint64{4}},
+		{"every=1", []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+		{"every=4", []uint64{4, 8}},
+		{"rate=1", []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+	}
+	for _, tt := range tests {
+		plan := planOf(t, "after,"+tt.when)
+		for _, key := range []string{"a", "b"} { // each counts by itself
+			var got []uint64
+			for range 10 {
+				if v := plan.arrive(identifyKey(key)); v.fault.point != "" {
+					got = append(got, v.number)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("after,%s befalls arrivals %v of %s, want %v", tt.when, got, key, tt.want)
+			}
+		}
+	}
+}
+
+// spoiled lists which of arrivals×requests a plan spoils, and how.
+func spoiled(plan *faultPlan, requests, arrivals int) []string {
+	var all []string
+	for request := range requests {
+		for range arrivals {
+			all = append(all, plan.arrive(identifyKey(strconv.Itoa(request))).String())
+		}
+	}
+	return all
+}
+
+// TestRate: a share of all arrivals, drawn from the seed alone; another seed draws others,
+// and so does another place in the plan.
+func TestRate(t *testing.T) {
+	t.Parallel()
+	const requests, arrivals = 400, 5
+	plan := func(seed uint64, specs ...string) *faultPlan {
+		return newFaultPlan(planOf(t, specs...).faults, seed)
+	}
+	for _, rate := range []float64{0.01, 0.2, 0.5, 0.9} {
+		spec := fmt.Sprint("after,rate=", rate)
+		got := spoiled(plan(7, spec), requests, arrivals)
+		if again := spoiled(plan(7, spec), requests, arrivals); !slices.Equal(got, again) {
+			t.Errorf("%s: one seed draws two ways", spec)
+		}
+		if other := spoiled(plan(8, spec), requests, arrivals); slices.Equal(got, other) {
+			t.Errorf("%s: two seeds draw alike", spec)
+		}
+		n := float64(len(got) - len(slices.DeleteFunc(slices.Clone(got), func(s string) bool { return s != "" })))
+		if deviation := 5 * math.Sqrt(requests*arrivals*rate*(1-rate)); math.Abs(n-requests*arrivals*rate) > deviation {
+			t.Errorf("%s spoils %v of %d, want about %v", spec, n, requests*arrivals, requests*arrivals*rate)
+		}
+	}
+	both := spoiled(plan(7, "before,rate=0.3", "after,rate=0.3"), requests, arrivals)
+	if !slices.Contains(both, "before") || !slices.Contains(both, "after") || !slices.Contains(both, "") {
+		t.Errorf("two faults of one rate befall %v, want each some and some neither", both)
+	}
+}
+
+// TestSeveralFaults: delays add up, of the others the first one that applies counts.
+func TestSeveralFaults(t *testing.T) {
+	t.Parallel()
+	plan := planOf(t, "delay=1s,first=2", "after,nth=2", "delay=2s", "delay=4s:after", "before,first=3", "status=503,rate=1")
+	want := []verdict{
+		{number: 1, before: 3 * time.Second, after: 4 * time.Second, fault: plan.faults[4]},
+		{number: 2, before: time.Second, fault: plan.faults[1]},
+		{number: 3, fault: plan.faults[4]},
+		{number: 4, fault: plan.faults[5]},
+	}
+	for _, w := range want {
+		if got := plan.arrive(identifyKey("a")); got != w {
+			t.Errorf("arrival %d meets %+v, want %+v", w.number, got, w)
+		}
+	}
+}
+
+// TestArrivalsAtOnce: of equal arrivals at once each has another number.
+func TestArrivalsAtOnce(t *testing.T) {
+	t.Parallel()
+	const callers = 8
+	plan := planOf(t, "after,first=3")
+	var met atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			if plan.arrive(identifyKey("a")).fault.point != "" {
+				met.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := met.Load(); n != 3 {
+		t.Errorf("after,first=3 befell %d of %d arrivals at once, want 3", n, callers)
 	}
 }

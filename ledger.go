@@ -5,6 +5,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -129,11 +131,25 @@ func (l *ledger) snapshot() (kept []arrival, forgotten uint64) {
 	return kept, l.all - uint64(len(kept))
 }
 
-// ledgerPage is the ledger as it is read over HTTP.
-type ledgerPage struct {
-	Seed      uint64    `json:"semilla"`
-	Forgotten uint64    `json:"olvidados"`
-	Arrivals  []arrival `json:"arribos"`
+// page is the ledger as it is read over HTTP: one JSON object, with a line for each
+// arrival, so that it can be read without a tool too.
+func (l *ledger) page(seed uint64) (reply, error) {
+	kept, forgotten := l.snapshot()
+	var body bytes.Buffer
+	fmt.Fprintf(&body, `{"semilla":%d,"olvidados":%d,"arribos":[`, seed, forgotten)
+	for i, a := range kept {
+		line, err := encodeJSON(a)
+		if err != nil {
+			return reply{}, err
+		}
+		if i > 0 {
+			body.WriteByte(',')
+		}
+		body.WriteByte('\n')
+		body.Write(bytes.TrimSuffix(line, []byte("\n")))
+	}
+	body.WriteString("\n]}\n")
+	return reply{status: http.StatusOK, body: body.Bytes()}.with("Content-Type", "application/json"), nil
 }
 
 // newLedgerSite serves the ledger, and the seed that its faults were drawn with.
@@ -145,8 +161,12 @@ func newLedgerSite(l *ledger, seed uint64, log *slog.Logger) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			return blankProblem(http.StatusMethodNotAllowed, "%s solo se lee", ledgerPath).withHeader("Allow", "GET, HEAD")
 		}
-		kept, forgotten := l.snapshot()
-		return sendJSON(w, r, ledgerPage{Seed: seed, Forgotten: forgotten, Arrivals: kept})
+		rep, err := l.page(seed)
+		if err != nil {
+			return err
+		}
+		rep.send(w, r)
+		return nil
 	}
 	return &edge{role: "gateway-admin", log: log, handle: handle, render: renderProblem(log, nil)}
 }

@@ -163,6 +163,7 @@ func (p *process) serve(o serveOptions) error {
 	}
 	drain := func(context.Context) {}
 	var sites []site
+	var admin http.Handler // of the gateway, which comes before it
 	for _, ra := range o.roles {
 		s := site{role: ra.role, listener: listeners[ra.role]}
 		switch ra.role {
@@ -176,7 +177,14 @@ func (p *process) serve(o serveOptions) error {
 		case "lab":
 			s.handler, s.base = newLab(log), p.ctx
 		case "gateway":
-			s.handler = gatewayFor(o, listeners, log)
+			var release func()
+			var err error
+			if s.handler, admin, release, err = p.startGateway(o, listeners, log); err != nil {
+				return err
+			}
+			defer release()
+		case gatewayAdmin:
+			s.handler = admin
 		}
 		sites = append(sites, s)
 	}
@@ -204,13 +212,35 @@ func addressOf(listeners map[string]net.Listener, role string) string {
 	return ""
 }
 
-// gatewayFor forwards to the target, or to the revisor of this process.
-func gatewayFor(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) http.Handler {
-	target := o.target
-	if target == nil {
-		target = &url.URL{Scheme: "http", Host: addressOf(listeners, "revisor")}
+// startGateway opens the ledger and puts the gateway in front of the target, or of the
+// revisor of this process. admin tells the ledger; release, to be called when no request
+// is left, closes its file.
+func (p *process) startGateway(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) (handler, admin http.Handler, release func(), err error) {
+	cfg := gatewayConfig{target: o.target, simulate: o.simulate, log: log, now: p.now}
+	if cfg.target == nil {
+		cfg.target = &url.URL{Scheme: "http", Host: addressOf(listeners, "revisor")}
 	}
-	return newGateway(gatewayConfig{target: target, simulate: o.simulate, log: log})
+	seed := uint64(p.random() * (1 << 32))
+	if o.seed != nil {
+		seed = *o.seed
+	}
+	cfg.plan = newFaultPlan(o.faults, seed)
+	if len(o.faults) > 0 {
+		log.Warn("this gateway spoils exchanges on purpose", "faults", len(o.faults), "seed", seed)
+	}
+	release = func() {}
+	var lines io.Writer
+	if o.ledger != "" {
+		file, err := os.OpenFile(o.ledger, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("abrir el registro de arribos: %w", err)
+		}
+		lines, release = file, func() { file.Close() }
+	}
+	if lines != nil || addressOf(listeners, gatewayAdmin) != "" {
+		cfg.ledger = newLedger(ledgerLimit, lines, log)
+	}
+	return newGateway(cfg), newLedgerSite(cfg.ledger, seed, log), release, nil
 }
 
 // startRevisor opens the database and starts the role on it. release, to be called after

@@ -412,7 +412,7 @@ func TestVerifyTrouble(t *testing.T) {
 		{"nobody listens", "http://" + closed.Addr().String(), "aviso: el servidor http://" + closed.Addr().String() + " no contesta: GET /servicios quedó sin respuesta: ECONNREFUSED", "el servidor no contesta"},
 		{"mute", mute.url, "aviso: el servidor " + mute.url + " no contesta: GET /servicios quedó sin respuesta: se acabó el tiempo límite", "el servidor no contesta"},
 		{"the credential is no good", unauthorised, "FAIL replay", "401 " + problemBase + "credencial-invalida"},
-		{"redirects are not followed", loop, "FAIL replay", "llegó 307 "},
+		{"redirects are not followed", loop, "FAIL replay", "307 "},
 		{"a stranger's text", hostile, "FAIL replay", ""},
 	}
 	for _, tt := range tests {

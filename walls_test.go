@@ -101,7 +101,7 @@ var walls = []wall{
 	{[]string{"cli.go"}, []string{
 		"commands.go", "main.go:process", "revisor.go:revisorSettings", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
-		"faults.go:loseFirst", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
+		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
@@ -110,7 +110,7 @@ var walls = []wall{
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
 	{[]string{"main.go"}, []string{
-		"cli.go", "demo.go", "serve.go", "pause.go", "revisor.go", "lab.go", "gateway.go", "dbfile.go", "statements.go:errStoreUnavailable",
+		"cli.go", "demo.go", "serve.go", "pause.go", "revisor.go", "lab.go", "gateway.go", "faults.go:newFaultPlan", "ledger.go", "dbfile.go", "statements.go:errStoreUnavailable",
 		"credentials.go:practiceCredentials", "destination.go:parseAllowed", "destination.go:systemResolve", "defects.go:defects",
 	}},
 }
