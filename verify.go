@@ -49,6 +49,7 @@ type verification struct {
 	lossy   func(target *url.URL, fault string) (base *url.URL, end func(), err error)
 	timeout time.Duration // of one request; 0: verifyRequestTime
 	bursts  []int         // how many equal requests are sent at once
+	atOnce  int           // how many checks are made at once; 0: checksAtOnce
 	// patience bounds how long an intention is repeated while its original runs; 0: settlePatience.
 	patience time.Duration
 	report   *reporter
@@ -90,6 +91,9 @@ func (v *verification) run(ctx context.Context) error {
 	v.transport = newTransport()
 	if v.timeout == 0 {
 		v.timeout = verifyRequestTime
+	}
+	if v.atOnce == 0 {
+		v.atOnce = checksAtOnce
 	}
 	if v.patience == 0 {
 		v.patience = settlePatience
@@ -144,7 +148,7 @@ func (v *verification) judge(ctx context.Context, checks []check, unreachable er
 		verdicts[i] = make(chan checkVerdict, 1)
 	}
 	go func() {
-		slots := make(chan struct{}, checksAtOnce)
+		slots := make(chan struct{}, v.atOnce)
 		for i, c := range checks {
 			slots <- struct{}{}
 			go func() {

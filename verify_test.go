@@ -99,7 +99,7 @@ func (p *promise) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // key reads a key, with quotes or without.
 func (p *promise) key(lines []string) (key string, good bool) {
 	if len(lines) != 1 {
-		return "", p.defect == "any-key"
+		return strings.Join(lines, ","), p.defect == "any-key"
 	}
 	key = lines[0]
 	if p.defect != "quotes-count" {
@@ -288,7 +288,7 @@ func runVerify(t *testing.T, ctx context.Context, p *profile, change func(v *ver
 	gateways := process{now: time.Now}
 	v := &verification{
 		profile: p, newUnique: func() string { return "v-" + uuid.NewString()[:13] }, newKey: uuid.NewString,
-		wait: pause, now: time.Now, lossy: gateways.openLossyGateway, bursts: []int{2, 10},
+		wait: pause, now: time.Now, lossy: gateways.openLossyGateway, bursts: []int{2, 10}, atOnce: 32,
 		report: newReporter(&out, io.Discard, "text", p.base.String(), len(promiseChecks(p))),
 	}
 	if change != nil {
@@ -309,6 +309,18 @@ func failedChecks(lines []string) []string {
 	return failed
 }
 
+// sameChecks compares ids. One with a question mark may be among those got or not: whether
+// what hung up or what came after was done first is the server's affair.
+func sameChecks(got, want []string) bool {
+	sure := []string{}
+	for _, id := range want {
+		if name, unsure := strings.CutSuffix(id, "?"); !unsure || slices.Contains(got, name) {
+			sure = append(sure, name)
+		}
+	}
+	return slices.Equal(got, sure)
+}
+
 func TestVerifyFindsEachDefect(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -323,7 +335,7 @@ func TestVerifyFindsEachDefect(t *testing.T) {
 		{"says-nothing", []string{"replay"}, `la primera respuesta trae Idempotency-Replayed: ""; se esperaba "false"`},
 		{"second-effect", []string{"replay", "changed-body", "in-flight", "quoted-key", "hang-up", "lost-request", "lost-answer",
 			"cut-before-head", "cut-after-head", "cut-body", "retired-replay"}, "efectos: 2; se esperaba 1"},
-		{"other-bytes", []string{"replay", "changed-body", "in-flight", "quoted-key", "lost-request", "retired-replay"}, "la repetición trae el cuerpo"},
+		{"other-bytes", []string{"replay", "changed-body", "in-flight", "quoted-key", "hang-up?", "lost-request", "retired-replay"}, "la repetición trae el cuerpo"},
 		{"no-etag", []string{"replay"}, `la repetición trae ETag: ""`},
 		{"no-fingerprint", []string{"changed-body", "concurrent-body"}, "llegó 201"},
 		{"changed-effect", []string{"changed-body", "concurrent-body"}, "de lo rechazado hay efectos: 1; se esperaba 0"},
@@ -349,7 +361,7 @@ func TestVerifyFindsEachDefect(t *testing.T) {
 			}
 			for range runs {
 				lines, err := runVerify(t, t.Context(), promiseProfile(t, base), func(v *verification) { v.patience = time.Second })
-				if got := failedChecks(lines); !slices.Equal(got, tt.want) {
+				if got := failedChecks(lines); !sameChecks(got, tt.want) {
 					t.Errorf("failed checks = %q, want %q:\n%s", got, tt.want, strings.Join(lines, "\n"))
 				}
 				if (err == nil) != (len(tt.want) == 0) || err != nil && !errors.Is(err, errVerifyFailed) {
@@ -358,7 +370,7 @@ func TestVerifyFindsEachDefect(t *testing.T) {
 				if first := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "FAIL") }); first >= 0 && !strings.Contains(lines[first], tt.says) {
 					t.Errorf("first failure = %q, want it to say %q", lines[first], tt.says)
 				}
-				if want := fmt.Sprintf("%d of 22", 22-len(tt.want)); lines[len(lines)-1] != want {
+				if want := fmt.Sprintf("%d of 22", 22-len(failedChecks(lines))); lines[len(lines)-1] != want {
 					t.Errorf("last line = %q, want %q", lines[len(lines)-1], want)
 				}
 			}
@@ -402,7 +414,7 @@ func TestVerifyTrouble(t *testing.T) {
 	hostile := "http://" + serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "http://127.0.0.1:1/\u009b")
 		w.WriteHeader(201)
-		io.WriteString(w, "\x1b[2J\n"+strings.Repeat("x", 1<<20))
+		io.WriteString(w, "\x1b[2J\n"+strings.Repeat("x", 1<<17))
 	}))
 	tests := []struct {
 		name, base string
