@@ -228,39 +228,42 @@ func (c *verifyCommand) Run(p *process) error {
 		_, err := p.stdout.Write(text)
 		return err
 	}
-	profile, err := c.profile(p, text)
+	profile, err := parseProfile(text)
+	if err == nil {
+		err = profile.resolve(p.getenv, c.Token, c.OtherToken)
+	}
 	if err != nil {
 		return &usageError{fmt.Errorf("%s: %w", name, err)}
+	}
+	if err := c.rebase(profile); err != nil {
+		return &usageError{fmt.Errorf("--base: %w", err)}
 	}
 	v := &verification{
 		profile: profile, newUnique: func() string { return "verify-" + uuid.NewString()[:13] }, newKey: uuid.NewString,
 		wait: pause, now: p.now, lossy: p.openLossyGateway, bursts: verifyBursts,
 	}
+	if err := v.validate(); err != nil {
+		return &usageError{fmt.Errorf("%s: %w", name, err)}
+	}
 	v.report = newReporter(p.stdout, p.stderr, c.Format, profile.base.String(), len(promiseChecks(profile)))
 	return told(v.run(p.ctx), errVerifyFailed)
 }
 
-// profile reads a profile and fills in what the command line says.
-func (c *verifyCommand) profile(p *process, text []byte) (*profile, error) {
-	parsed, err := parseProfile(text)
-	if err != nil {
-		return nil, err
-	}
+// rebase points a profile at the server that the command line names, if it names one.
+func (c *verifyCommand) rebase(profile *profile) error {
 	address := c.Base
 	if c.Server != "" {
 		address = c.Server
 	}
-	if address != "" {
-		base, err := parseBase(address)
-		if err == nil {
-			err = validateBase(base)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--base: %w", err)
-		}
-		parsed.base = base
+	if address == "" {
+		return nil
 	}
-	return parsed, parsed.resolve(p.getenv, c.Token, c.OtherToken)
+	base, err := parseBase(address)
+	if err != nil {
+		return err
+	}
+	profile.base = base
+	return validateBase(base)
 }
 
 // openLossyGateway runs a gateway on a free port of loopback, in front of target, that

@@ -154,10 +154,11 @@ func (i *intent) recovers(ctx context.Context, t requestTemplate) error {
 	if err != nil {
 		return err
 	}
-	if err := isSame(again, got); err != nil {
+	i.learn(again)
+	if err := i.expectEffects(ctx, 1); err != nil {
 		return err
 	}
-	return i.expectEffects(ctx, 1)
+	return isSame(again, got)
 }
 
 // effects counts what was done of this intention, as its credential sees it.

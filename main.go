@@ -58,7 +58,13 @@
 //	backoff.go        what jitter does
 //	experiment.go     what to do after a lost answer, six ways; observer.go sees what
 //	                  the origin did, matrix.go tells it, stage.go sets the servers up
-//	verify.go         the judge of an Idempotency-Key; checks.go lists its checks
+//	verify.go         the judge of an Idempotency-Key; checks.go lists its checks: burst.go
+//	                  those of an original at work, malformed.go of bad keys, lost.go of
+//	                  lost answers, lasting.go of what lasts
+//	profile.go        what an API says of itself; profilefile.go reads it, template.go
+//	                  fills places in, request.go a request, expectation.go an answer
+//	intent.go         one thing that a client wants done once; counting.go counts it,
+//	                  rawcall.go sends what no library would
 //	report.go         what it tells; junit.go and tap.go, for machines that ask so
 //	progress.go       how far a long run has come
 //	defects.go        what can be wrong on purpose (--break)

@@ -50,7 +50,6 @@ type profile struct {
 	update      *statedRequest
 	remove      *statedRequest
 	required    []string // ids of checks; nil: all that can be made
-	requiredAt  string
 }
 
 // credentialField is a header field that says who asks.
@@ -103,8 +102,11 @@ func parseProfile(text []byte) (*profile, error) {
 	p.readInvalid(r, m["invalid"])
 	p.readOther(r, m["other_route"])
 	p.update = r.stated(m["update"], "PUT")
+	if p.update != nil && p.update.request.method != "PUT" {
+		r.fail(profileNode{at: "update.method"}.wrong("want PUT"))
+	}
 	p.remove = r.stated(m["remove"], "DELETE")
-	p.required, p.requiredAt = r.texts(m["required"]), m["required"].at
+	p.required = r.texts(m["required"])
 	if r.mistake == nil && p.counting == nil && p.id == nil {
 		r.fail(profileNode{at: "effects"}.wrong("is missing, and create.id too: nothing would tell how often something was done"))
 	}
@@ -220,9 +222,6 @@ func (r *profileReader) stated(n profileNode, method string) *statedRequest {
 		return nil
 	}
 	s := &statedRequest{r.request(m, requestTemplate{method: method}, "unique", "id", "etag"), r.statuses(m["status"])}
-	if s.request.method == "POST" || s.request.method == "PATCH" {
-		r.fail(m["method"].wrong("want a method that needs no key (RFC 9110 section 9.2.2), like %s", method))
-	}
 	return s
 }
 
@@ -292,9 +291,13 @@ func (p *profile) resolve(getenv func(string) string, token, otherToken string) 
 // hasSecond tells whether there is a second credential.
 func (p *profile) hasSecond() bool { return len(p.credentials) == 2 }
 
-// asksFor tells whether a check is required, when it can be made.
-func (p *profile) asksFor(id string) bool {
-	return p.required == nil || slices.Contains(p.required, id)
+// asksFor tells whether a check is required: those that the profile lists, or else all
+// that can be made.
+func (p *profile) asksFor(id string, possible bool) bool {
+	if p.required == nil {
+		return possible
+	}
+	return slices.Contains(p.required, id)
 }
 
 // places finds what cannot be filled in.

@@ -49,6 +49,7 @@ type verification struct {
 	lossy   func(target *url.URL, fault string) (base *url.URL, end func(), err error)
 	timeout time.Duration // of one request; 0: verifyRequestTime
 	bursts  []int         // how many equal requests are sent at once
+	atOnce  int           // how many checks are made at once; 0: checksAtOnce
 	// patience bounds how long an intention is repeated while its original runs; 0: settlePatience.
 	patience time.Duration
 	report   *reporter
@@ -73,12 +74,26 @@ type created struct {
 	removed bool
 }
 
+// validate finds a required check that there is not.
+func (v *verification) validate() error {
+	checks := promiseChecks(v.profile)
+	for n, id := range v.profile.required {
+		if !slices.ContainsFunc(checks, func(c check) bool { return c.id == id }) {
+			return fmt.Errorf("required[%d]: there is no check %q", n, id)
+		}
+	}
+	return nil
+}
+
 // run makes all checks. Nil means that each required one passed; errVerifyFailed that
 // the person has been told of one that did not.
 func (v *verification) run(ctx context.Context) error {
 	v.transport = newTransport()
 	if v.timeout == 0 {
 		v.timeout = verifyRequestTime
+	}
+	if v.atOnce == 0 {
+		v.atOnce = checksAtOnce
 	}
 	if v.patience == 0 {
 		v.patience = settlePatience
@@ -133,7 +148,7 @@ func (v *verification) judge(ctx context.Context, checks []check, unreachable er
 		verdicts[i] = make(chan checkVerdict, 1)
 	}
 	go func() {
-		slots := make(chan struct{}, checksAtOnce)
+		slots := make(chan struct{}, v.atOnce)
 		for i, c := range checks {
 			slots <- struct{}{}
 			go func() {
@@ -147,12 +162,12 @@ func (v *verification) judge(ctx context.Context, checks []check, unreachable er
 
 // verdict makes one check.
 func (v *verification) verdict(ctx context.Context, c check, unreachable error) checkVerdict {
-	told := checkVerdict{id: c.id, sentence: c.sentence, source: c.source, state: checkOK}
+	told := checkVerdict{id: c.id, sentence: c.sentence, source: c.source, state: checkOK,
+		required: v.profile.asksFor(c.id, c.lacks == "")}
 	if c.lacks != "" {
 		told.state, told.detail = checkOmitted, c.lacks
 		return told
 	}
-	told.required = v.profile.asksFor(c.id)
 	start, err := v.now(), unreachable
 	if err == nil {
 		err = c.run(ctx, v)

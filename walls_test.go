@@ -19,11 +19,13 @@ import (
 var (
 	pure = []string{
 		"budget.go", "document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"plan.go", "prefer.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go",
+		"plan.go", "prefer.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go", "template.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
 	wire    = slices.Concat(edges, pure)
+	// profiles describe an API that verify judges.
+	profiles = []string{"profile.go", "profilefile.go", "request.go", "expectation.go", "counting.go"}
 )
 
 // wall is what some files may use of ours beside what is their own: whole files, or
@@ -97,7 +99,12 @@ var walls = []wall{
 	{[]string{"outcome.go"}, []string{
 		"attempt.go:answer", "attempt.go:printable", "field.go", "keyfield.go", "http.go:encodeJSON", "problem.go:problemBase", "register.go:ending", "register.go:attemptLine", "register.go:mayRepeat",
 	}},
-	{[]string{"verify.go", "checks.go"}, slices.Concat(pure, []string{"verify.go", "checks.go", "attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
+	// What an API says of itself knows no check, and a check no API.
+	{[]string{"profilefile.go"}, nil},
+	{[]string{"expectation.go", "rawcall.go", "counting.go", "request.go", "profile.go"}, slices.Concat(pure, profiles, []string{"attempt.go", "transport.go:userAgent"})},
+	{[]string{"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go"}, slices.Concat(pure, profiles, []string{
+		"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "rawcall.go", "attempt.go", "report.go",
+	})},
 	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
 	{[]string{"observer.go"}, []string{"attempt.go:answer"}},
@@ -108,7 +115,7 @@ var walls = []wall{
 	// The process: it puts together, and knows nobody's insides.
 	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
 	{[]string{"stage.go"}, []string{
-		"main.go", "cli.go:serveOptions", "revisor.go", "serve.go", "lab.go:newLab", "gateway.go:newGateway", "gateway.go:gatewayConfig",
+		"main.go", "cli.go:serveOptions", "revisor.go", "serve.go", "lab.go:newLab", "lab.go:labConfig", "lab.go:labLimits", "gateway.go:newGateway", "gateway.go:gatewayConfig",
 		"defects.go:defects", "defects.go:ignoreKey", "fingerprint.go:schemeOrdered", "credentials.go:practiceWriter", "observer.go", "experiment.go:scene",
 	}},
 	{[]string{"cli.go"}, []string{
@@ -118,8 +125,9 @@ var walls = []wall{
 		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
-		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "experiment.go", "stage.go", "script.go", "backoff.go",
+		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "stage.go", "script.go", "backoff.go",
 		"batch.go", "rows.go", "outcome.go", "attempt.go:printable", "attempt.go:shownBody",
+		"attempt.go:validateBase", "gateway.go:newGateway", "gateway.go:gatewayConfig", "faults.go:fault", "faults.go:newFaultPlan", "plan.go:parseFault",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
 	{[]string{"main.go"}, []string{
