@@ -192,6 +192,23 @@ func TestDelays(t *testing.T) {
 	}
 }
 
+// TestDelayOutlastsTheServersLimits: what is added on purpose comes on top of the time
+// that an exchange has.
+func TestDelayOutlastsTheServersLimits(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{"delay=300ms", "delay=300ms:after"} {
+		listener, discard := testListener(t), slog.New(slog.DiscardHandler)
+		handler := newGateway(gatewayConfig{target: mustURL(t, tellsHello(t).url), plan: planOf(t, spec), log: discard})
+		server := newHTTPServer(site{role: "test", listener: listener, handler: handler}, discard)
+		server.ReadTimeout, server.WriteTimeout = 150*time.Millisecond, 150*time.Millisecond
+		go server.Serve(listener)
+		t.Cleanup(func() { server.Close() })
+		if got := post(t, listener.Addr().String(), "/s", "k1", "a"); got.status != 201 || string(got.body) != "hola" {
+			t.Errorf("%s: answer = %d %q, want 201 hola", spec, got.status, got.body)
+		}
+	}
+}
+
 // TestDelayedRequestArrivesLate: its client gave up meanwhile, and it arrives all the
 // same, whole.
 func TestDelayedRequestArrivesLate(t *testing.T) {
@@ -258,5 +275,57 @@ func TestPlanStreams(t *testing.T) {
 		expect("1\r\na\r\n")
 		io.WriteString(conn, "1\r\nb\r\n0\r\n\r\n")
 		expect("1\r\nb\r\n")
+	}
+}
+
+// TestCutDoesNotWait: a connection is cut where it is to be cut, although the upstream has
+// more to say and does not say it.
+func TestCutDoesNotWait(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ spec, want string }{{"cut-after-headers", ""}, {"cut-after=2", "ho"}}
+	for _, tt := range tests {
+		t.Run(tt.spec, func(t *testing.T) {
+			t.Parallel()
+			up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
+				readRequest(in)
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"+tt.want)
+				io.Copy(io.Discard, in) // until the gateway leaves
+			})
+			conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{plan: planOf(t, tt.spec)}))
+			io.WriteString(conn, keyedPost)
+			readHead(in)
+			if got, err := io.ReadAll(in); err != nil || string(got) != tt.want {
+				t.Errorf("after the head: %q, %v, want %q and the end", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestLostRequestWithALongBody: the answer reaches a client that sends everything before
+// it reads, and the ledger has it.
+func TestLostRequestWithALongBody(t *testing.T) {
+	t.Parallel()
+	for _, spec := range []string{"before", "status=503"} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			plan, book := planOf(t, spec), newLedger(1, nil, slog.New(slog.DiscardHandler))
+			up := tellsHello(t)
+			conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{plan: plan, ledger: book, now: time.Now}))
+			const length = 8 << 20
+			fmt.Fprintf(conn, "POST /s HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n", length)
+			if _, err := conn.Write(make([]byte, length)); err != nil {
+				t.Fatal(err)
+			}
+			status, header, body := readAnswer(t, in)
+			if status < 500 || header.Get("X-Simulado") != plan.faults[0].point {
+				t.Errorf("answer = %d %v, want the fault's", status, header)
+			}
+			if got := book.ended(t, 1)[0]; got.Status != status || got.Bytes != int64(len(body)) || !got.Whole || got.Upstream != 0 {
+				t.Errorf("ledger = %+v, want status %d, %d bytes, no upstream", got, status, len(body))
+			}
+			if n := up.connections.Load(); n != 0 {
+				t.Errorf("the upstream was asked %d times, want never", n)
+			}
+		})
 	}
 }

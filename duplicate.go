@@ -17,23 +17,15 @@ import (
 const heldBody = 1 << 20
 
 // holdAnswer reads an answer, up to heldBody bytes: an upstream that serves one request
-// after the other takes the next one only when it is rid of this one.
+// after the other takes the next one only when it is rid of this one. An answer that
+// breaks off does so again where it is read.
 func holdAnswer(resp *http.Response) {
-	begin, err := io.ReadAll(io.LimitReader(resp.Body, heldBody))
-	rest := io.Reader(resp.Body)
-	if err != nil {
-		rest = broken{err}
-	}
+	begin, _ := io.ReadAll(io.LimitReader(resp.Body, heldBody))
 	resp.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(begin), rest), resp.Body}
+	}{io.MultiReader(bytes.NewReader(begin), resp.Body), resp.Body}
 }
-
-// broken is a body that breaks off.
-type broken struct{ err error }
-
-func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 // sendAgain forwards the request, whose body is held, once more, and discards the
 // answer. That there is none is noted and nothing more: the first one stands.
