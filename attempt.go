@@ -110,21 +110,6 @@ func (a answer) line() string {
 	return strconv.Itoa(a.status) + " " + body
 }
 
-// brief is an answer in a few words.
-func (a answer) brief() string {
-	if slug, ours := strings.CutPrefix(a.problemType(), problemBase); ours {
-		return fmt.Sprintf("%d %s", a.status, printable([]byte(slug), shownBody))
-	}
-	line := a.line()
-	if replayed := a.header.Get(replayedHeader); replayed != "" {
-		return fmt.Sprintf("%s con %s: %s", line, replayedHeader, printable([]byte(replayed), shownBody))
-	}
-	if a.status == http.StatusCreated {
-		return line + " sin " + replayedHeader
-	}
-	return line
-}
-
 // problemType is the type of a problem (RFC 9457 section 3.1.1), "" when the answer
 // is none.
 func (a answer) problemType() string {

@@ -134,10 +134,10 @@ func (v *verification) rivals(ctx context.Context) error {
 	if v.profile.created.met(second) && v.profile.mismatch.met(first) {
 		done, refused = second, first
 	}
-	if err := isRefused(done, v.profile.created); err != nil {
+	if err := isExpected(done, v.profile.created); err != nil {
 		return err
 	}
-	if err := isRefused(refused, v.profile.mismatch); err != nil {
+	if err := isExpected(refused, v.profile.mismatch); err != nil {
 		return fmt.Errorf("la otra petición, mientras corre el original: %w", err)
 	}
 	effects, err := i.effects(ctx)

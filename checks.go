@@ -146,7 +146,7 @@ func checkChangedBody(ctx context.Context, v *verification) error {
 		return err
 	}
 	other.learn(got)
-	if err := isRefused(got, v.profile.mismatch); err != nil {
+	if err := isExpected(got, v.profile.mismatch); err != nil {
 		return err
 	}
 	if other != i {
@@ -170,7 +170,7 @@ func checkFailureFrees(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
-	if err := isRefused(failed, invalid.refused); err != nil {
+	if err := isExpected(failed, invalid.refused); err != nil {
 		return err
 	}
 	if !invalid.records {
@@ -192,7 +192,7 @@ func checkFailureFrees(ctx context.Context, v *verification) error {
 			return err
 		}
 		i.learn(corrected)
-		if err := isRefused(corrected, v.profile.mismatch); err != nil {
+		if err := isExpected(corrected, v.profile.mismatch); err != nil {
 			return fmt.Errorf("corregida, con la misma llave: %w", err)
 		}
 	}
@@ -217,7 +217,7 @@ func checkTwoKeys(ctx context.Context, v *verification) error {
 		return err
 	}
 	second.learn(got)
-	if err := isRefused(got, v.profile.secondKey); err != nil {
+	if err := isExpected(got, v.profile.secondKey); err != nil {
 		return fmt.Errorf("con la segunda llave: %w", err)
 	}
 	return i.expectEffects(ctx, 1)
@@ -235,12 +235,17 @@ func checkOtherCredential(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
-	if _, err := theirs.create(ctx); err != nil {
+	got, err := theirs.send(ctx, v.profile.create)
+	if err != nil {
+		return err
+	}
+	if err := isExpected(got, v.profile.created); err != nil {
 		return fmt.Errorf("con la otra credencial, que debe ser de alguien más: %w", err)
 	}
-	if id := theirs.values["id"]; id != "" && id == mine.values["id"] {
+	if id := theirs.idIn(got); id != "" && id == mine.values["id"] {
 		return fmt.Errorf("la otra credencial recibió lo mismo, con el id %s; se esperaba algo propio", id)
 	}
+	theirs.learn(got)
 	return theirs.expectEffects(ctx, before+1)
 }
 
@@ -258,7 +263,7 @@ func checkOtherRoute(ctx context.Context, v *verification) error {
 	if other.own {
 		wanted = other.success
 	}
-	if err := isRefused(got, wanted); err != nil {
+	if err := isExpected(got, wanted); err != nil {
 		return fmt.Errorf("en %s: %w", i.call(other.request).path, err)
 	}
 	if isSame(got, first) == nil {

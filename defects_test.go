@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,57 @@ func TestDefectsAreFound(t *testing.T) {
 				t.Errorf("failed checks = %q, want %q:\n%s", got, row.found, told)
 			}
 		})
+	}
+}
+
+// matrixTable is the defects that verify finds, check by check, as docs/verify.md shows it.
+func matrixTable(checks []check) string {
+	var columns []string
+	for _, row := range defectMatrix {
+		if len(row.found) > 0 {
+			columns = append(columns, "`"+string(row.defect)+"`")
+		}
+	}
+	lines := []string{"| check | " + strings.Join(columns, " | ") + " |", "|---" + strings.Repeat("|:-:", len(columns)) + "|"}
+	for _, c := range checks {
+		line := "| `" + c.id + "` |"
+		for _, row := range defectMatrix {
+			if len(row.found) == 0 {
+				continue
+			}
+			mark := " "
+			if slices.Contains(row.found, c.id) {
+				mark = " × "
+			}
+			line += mark + "|"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestVerifyDocument: what docs/verify.md says of checks and defects is what there is,
+// and its profile is one.
+func TestVerifyDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("docs/verify.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := promiseChecks(revisorTestProfile(t))
+	lines := []string{"| id | what must hold | where it stands |", "|---|---|---|"}
+	for _, c := range checks {
+		lines = append(lines, "| `"+c.id+"` | "+c.sentence+" | "+c.source+" |")
+	}
+	for _, want := range []string{strings.Join(lines, "\n"), matrixTable(checks)} {
+		if !strings.Contains(string(text), "\n\n"+want+"\n\n") {
+			t.Errorf("docs/verify.md does not have this table:\n%s", want)
+		}
+	}
+	_, profile, _ := strings.Cut(string(text), "cat > pedidos.json <<'END'\n")
+	profile, _, _ = strings.Cut(profile, "END\n")
+	if _, err := parseProfile([]byte(profile)); err != nil {
+		t.Errorf("its profile: %v", err)
 	}
 }
 

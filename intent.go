@@ -98,7 +98,9 @@ func (i *intent) succeed(ctx context.Context, t requestTemplate) (answer, error)
 	if !i.v.profile.created.met(got) {
 		return answer{}, unexpected(got, i.v.profile.created.String())
 	}
-	i.learn(got)
+	if i.learn(got); i.v.profile.id != nil && i.values["id"] == "" {
+		return answer{}, fmt.Errorf("llegó %s, sin nada en %q (create.id)", got.gist(), *i.v.profile.id)
+	}
 	return got, nil
 }
 
@@ -219,8 +221,8 @@ func isSame(got, original answer) error {
 	return nil
 }
 
-// isRefused tells that got is what a profile says of a refusal.
-func isRefused(got answer, want expectation) error {
+// isExpected tells that got is what a profile says comes here.
+func isExpected(got answer, want expectation) error {
 	if !want.met(got) {
 		return unexpected(got, want.String())
 	}

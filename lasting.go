@@ -38,9 +38,9 @@ func checkExpiredKey(ctx context.Context, v *verification) error {
 	}
 	i.learn(got)
 	if p.remove == nil && p.secondKey.given() {
-		return isRefused(got, p.secondKey)
+		return isExpected(got, p.secondKey)
 	}
-	if err := isRefused(got, p.created); err != nil {
+	if err := isExpected(got, p.created); err != nil {
 		return err
 	}
 	if id := i.idIn(first); id != "" && id == i.idIn(got) {
@@ -122,7 +122,7 @@ func checkPutWithKey(ctx context.Context, v *verification) error {
 		if err != nil {
 			return err
 		}
-		if err := isRefused(got, v.profile.update.success); err != nil {
+		if err := isExpected(got, v.profile.update.success); err != nil {
 			return err
 		}
 		if v.profile.counting != nil && hasPlace(string(v.profile.update.request.body), "unique") {
