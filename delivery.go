@@ -48,6 +48,16 @@ func (d *delivery) cutAtLimit() {
 	}
 }
 
+// sent notes an answer of the gateway's own, whole. It is told and not counted: with an
+// unread body such an answer is the connection's last, and sendLast takes the connection
+// over and writes past this delivery.
+func (d *delivery) sent(rep reply, method string) {
+	d.status, d.bytes, d.whole = rep.status, int64(len(rep.body)), true
+	if method == http.MethodHead {
+		d.bytes = 0
+	}
+}
+
 // Unwrap lets http.ResponseController reach the connection.
 func (d *delivery) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 

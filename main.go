@@ -48,8 +48,9 @@
 //	rawanswers.go     its answers byte by byte; rawforms.go, those that are not HTTP as it
 //	                  should be; rawconnection.go, what they are written on
 //	gateway.go        the proxy that spoils exchanges; faults.go says which, plan.go how
-//	                  that is written; upload.go lends the request's body out, delivery.go
-//	                  is the client's side, duplicate.go sends twice, ledger.go keeps account
+//	                  that is written; exchange.go carries one out, upload.go lends its
+//	                  body out, delivery.go is the client's side, duplicate.go sends twice,
+//	                  ledger.go keeps account
 //	attempt.go        one request on the wire, for the tools
 //	register.go       the client that retries well
 //	batch.go          many registrations, safe to send again; rows.go reads their file,

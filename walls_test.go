@@ -87,8 +87,8 @@ var walls = []wall{
 	{[]string{"rawconnection.go"}, []string{"http.go", "close.go:takeConnection", "close.go:lingerTime"}},
 	{[]string{"sequence.go"}, nil},
 	{[]string{"attempt.go"}, slices.Concat(pure, []string{"transport.go", "problem.go:problemBase"})},
-	{[]string{"gateway.go", "upload.go", "delivery.go", "duplicate.go"}, slices.Concat(wire, []string{
-		"gateway.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "attempt.go", "pause.go", "transport.go",
+	{[]string{"gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go"}, slices.Concat(wire, []string{
+		"gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "attempt.go", "pause.go", "transport.go",
 	})},
 	{[]string{"ledger.go"}, edges},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
