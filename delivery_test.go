@@ -317,7 +317,7 @@ func TestLostRequestWithALongBody(t *testing.T) {
 				t.Fatal(err)
 			}
 			status, header, body := readAnswer(t, in)
-			if status < 500 || header.Get("X-Simulado") != plan.faults[0].point {
+			if status < 500 || header.Get("X-Simulado") != string(plan.faults[0].point) {
 				t.Errorf("answer = %d %v, want the fault's", status, header)
 			}
 			if got := book.ended(t, 1)[0]; got.Status != status || got.Bytes != int64(len(body)) || !got.Whole || got.Upstream != 0 {

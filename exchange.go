@@ -116,7 +116,7 @@ func (x *exchange) receive(r *http.Request) error {
 		x.log.Info("fault on purpose", "role", "gateway", "fault", x.met.String(), "identity", entry.Identity, "arrival", x.met.number)
 	}
 	if asked && x.seen.first(id) {
-		x.met.fault = fault{point: loseFirst}
+		x.met.fault = fault{point: pointLoseFirst}
 	}
 	entry.Number, entry.Fault = x.met.number, x.met.String()
 	x.entry = x.ledger.begin(entry)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// simulateHeader asks for a fault; loseFirst is the one there is. A real gateway
-	// would obey no such thing: it is for the bench.
+	// simulateHeader asks for a fault; loseFirst is its one word, and asks for
+	// pointLoseFirst. A real gateway would obey no such thing: it is for the bench.
 	simulateHeader = "X-Simular"
 	loseFirst      = "perder-primera"
 	// simulatedHeader names, in an answer, what the gateway did to the exchange.
@@ -98,22 +98,26 @@ func (s *seenRequests) arrive(id identity) uint64 {
 // first tells whether this is the first arrival of id, and counts it.
 func (s *seenRequests) first(id identity) bool { return s.arrive(id) == 1 }
 
-// The points of an exchange at which it can be spoiled, by the names they have in a
-// fault's text, in X-Simulado and in the ledger.
+// faultPoint is where and how an exchange is spoiled, by the name that it has in a fault's
+// text, in X-Simulado and in the ledger. "" is nowhere.
+type faultPoint string
+
 const (
-	pointBefore           = "before"
-	pointAfter            = "after"
-	pointCutBeforeHeaders = "cut-before-headers"
-	pointCutAfterHeaders  = "cut-after-headers"
-	pointCutAfter         = "cut-after"
-	pointDelay            = "delay"
-	pointDuplicate        = "duplicate"
-	pointStatus           = "status"
+	pointBefore           faultPoint = "before"
+	pointAfter            faultPoint = "after"
+	pointCutBeforeHeaders faultPoint = "cut-before-headers"
+	pointCutAfterHeaders  faultPoint = "cut-after-headers"
+	pointCutAfter         faultPoint = "cut-after"
+	pointDelay            faultPoint = "delay"
+	pointDuplicate        faultPoint = "duplicate"
+	pointStatus           faultPoint = "status"
+	// pointLoseFirst is pointAfter when X-Simular asked for it; no fault's text can.
+	pointLoseFirst faultPoint = "perder-primera"
 )
 
 // fault is what befalls an arrival, and which arrivals. See parseFault.
 type fault struct {
-	point      string
+	point      faultPoint
 	bytes      int64 // of the answer's body that a cut-after lets through
 	reset      bool  // a cut is a reset (RST), not an orderly close (FIN)
 	delay      time.Duration
@@ -125,11 +129,21 @@ type fault struct {
 
 // takesWhole tells whether the upstream's whole answer is taken and none of it passed on.
 func (f fault) takesWhole() bool {
-	return f.point == pointAfter || f.point == loseFirst || f.point == pointCutBeforeHeaders
+	switch f.point {
+	case pointAfter, pointLoseFirst, pointCutBeforeHeaders:
+		return true
+	}
+	return false
 }
 
 // cuts tells whether the client's connection is cut.
-func (f fault) cuts() bool { return strings.HasPrefix(f.point, "cut-") }
+func (f fault) cuts() bool {
+	switch f.point {
+	case pointCutBeforeHeaders, pointCutAfterHeaders, pointCutAfter:
+		return true
+	}
+	return false
+}
 
 // delivers is how many bytes of the answer's body a fault lets through; negative: all.
 func (f fault) delivers() int64 {
@@ -144,18 +158,20 @@ func (f fault) delivers() int64 {
 
 // occasion is which arrivals of a request a fault befalls.
 type occasion struct {
-	kind  string // whenFirst, whenNth, whenEvery or whenRate
-	count uint64 // K
+	kind  occasionKind
+	count uint64 // K; none for whenRate
 	rate  float64
 }
 
-// What an occasion can be: the first K arrivals, the Kth alone, each Kth, or a share of
-// all.
+// occasionKind is, by its name in a fault's text, what an occasion can be: the first K
+// arrivals, the Kth alone, each Kth, or a share of all.
+type occasionKind string
+
 const (
-	whenFirst = "first"
-	whenNth   = "nth"
-	whenEvery = "every"
-	whenRate  = "rate"
+	whenFirst occasionKind = "first"
+	whenNth   occasionKind = "nth"
+	whenEvery occasionKind = "every"
+	whenRate  occasionKind = "rate"
 )
 
 // faultPlan is the faults of one gateway and what has arrived there. Safe for concurrent
@@ -235,10 +251,10 @@ func (v verdict) delay() time.Duration { return v.before + v.after }
 func (v verdict) String() string {
 	var names []string
 	if v.delay() > 0 {
-		names = append(names, pointDelay)
+		names = append(names, string(pointDelay))
 	}
 	if v.fault.point != "" {
-		names = append(names, v.fault.point)
+		names = append(names, string(v.fault.point))
 	}
 	return strings.Join(names, ", ")
 }

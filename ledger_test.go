@@ -91,7 +91,7 @@ func TestLedgerTells(t *testing.T) {
 			want := tt.want
 			want.Number, want.Identity, want.Method, want.Path, want.Key = 1, "llave k1", "POST", "/s?x", "k1"
 			if !strings.HasSuffix(tt.spec, "nth=2") {
-				want.Fault = plan.faults[0].point
+				want.Fault = string(plan.faults[0].point)
 			}
 			if diff := gocmp.Diff([]arrival{want}, timeless([]arrival{got})); diff != "" {
 				t.Errorf("the ledger differs (-want +got):\n%s", diff)

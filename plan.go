@@ -41,8 +41,8 @@ func parseFault(spec string) (fault, error) {
 	}
 	head, option, optional := strings.Cut(what, ":")
 	name, value, valued := strings.Cut(head, "=")
-	f := fault{point: name, when: occurs}
-	switch name {
+	f := fault{point: faultPoint(name), when: occurs}
+	switch f.point {
 	case pointBefore, pointAfter, pointDuplicate, pointCutBeforeHeaders, pointCutAfterHeaders:
 		if valued {
 			err = fmt.Errorf("%s takes no value", name)
@@ -70,21 +70,22 @@ func parseFault(spec string) (fault, error) {
 func splitWhen(spec string) (what, when string) {
 	comma := strings.LastIndexByte(spec, ',')
 	if comma < 0 {
-		return spec, whenFirst
+		return spec, string(whenFirst)
 	}
 	kind, _, _ := strings.Cut(spec[comma+1:], "=")
-	switch kind {
+	switch occasionKind(kind) {
 	case whenFirst, whenNth, whenEvery, whenRate:
 	default:
-		if strings.HasPrefix(spec, pointStatus+"=") && strings.Contains(spec[:comma], ":") {
-			return spec, whenFirst
+		if strings.HasPrefix(spec, string(pointStatus)+"=") && strings.Contains(spec[:comma], ":") {
+			return spec, string(whenFirst)
 		}
 	}
 	return spec[:comma], spec[comma+1:]
 }
 
 func parseOccasion(text string) (occasion, error) {
-	kind, value, valued := strings.Cut(text, "=")
+	name, value, valued := strings.Cut(text, "=")
+	kind := occasionKind(name)
 	switch kind {
 	case whenFirst:
 		if !valued {
