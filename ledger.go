@@ -45,8 +45,8 @@ type arrival struct {
 	Ended     time.Time `json:"termino,omitzero"`    // zero: it goes on
 }
 
-// ledger keeps the latest limit arrivals. Safe for concurrent use. A nil ledger keeps
-// nothing.
+// ledger keeps the latest limit arrivals. Safe for concurrent use. A gateway without one
+// has a nil ledger: begin, note and end do nothing on it, and nobody may read it.
 type ledger struct {
 	mu     sync.Mutex
 	limit  int
@@ -114,13 +114,8 @@ func (l *ledger) end(a *arrival, change func(*arrival)) {
 	}
 }
 
-// arrivals is a copy of what is kept, oldest first.
-func (l *ledger) arrivals() []arrival {
-	kept, _ := l.snapshot()
-	return kept
-}
-
-// snapshot is arrivals, and how many older ones were forgotten.
+// snapshot is a copy of what is kept, oldest first, and how many older ones were
+// forgotten.
 func (l *ledger) snapshot() (kept []arrival, forgotten uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

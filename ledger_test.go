@@ -37,6 +37,12 @@ func post(t *testing.T, gateway, path, key, body string) answer {
 	return got
 }
 
+// arrivals is what the ledger keeps.
+func (l *ledger) arrivals() []arrival {
+	kept, _ := l.snapshot()
+	return kept
+}
+
 // ended waits until all that arrived has ended, and returns it.
 func (l *ledger) ended(t *testing.T, count int) []arrival {
 	t.Helper()
