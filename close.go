@@ -126,6 +126,15 @@ func closeGently(conn net.Conn) {
 	io.Copy(io.Discard, conn)
 }
 
+// resetConnection closes the connection by an RST. What the client has not read by then
+// may be lost.
+func resetConnection(conn net.Conn) error {
+	if abrupt, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
+		abrupt.SetLinger(0)
+	}
+	return conn.Close()
+}
+
 // cutConnection closes the connection without a byte, read or written.
 // http.ErrAbortHandler would do the same only after waiting for an unread body.
 func cutConnection(w http.ResponseWriter) error {

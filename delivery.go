@@ -75,14 +75,11 @@ func severConnection(w http.ResponseWriter, begun, reset bool) error {
 	if err != nil {
 		return err
 	}
-	if !reset {
-		closeGently(conn)
-		return nil
+	if reset {
+		return resetConnection(conn)
 	}
-	if abrupt, ok := conn.(interface{ SetLinger(sec int) error }); ok {
-		abrupt.SetLinger(0)
-	}
-	return conn.Close()
+	closeGently(conn)
+	return nil
 }
 
 // allowLonger moves the connection's deadlines, which bound a whole exchange, by what is

@@ -61,9 +61,7 @@ func (c *rawConnection) finish() {
 
 // reset ends with an RST. What the client has not acknowledged by then is lost.
 func (c *rawConnection) reset() {
-	if lingering, ok := c.Conn.(interface{ SetLinger(seconds int) error }); ok {
-		lingering.SetLinger(0)
-	}
+	resetConnection(c.Conn)
 	c.release()
 }
 

@@ -84,7 +84,7 @@ var walls = []wall{
 		"lab.go", "labroutes.go", "labanswers.go", "rawanswers.go", "rawforms.go", "rawconnection.go", "sequence.go",
 		"script.go:parseScriptWord", "script.go:scriptedAnswer",
 	})},
-	{[]string{"rawconnection.go"}, []string{"http.go", "close.go:takeConnection", "close.go:lingerTime"}},
+	{[]string{"rawconnection.go"}, []string{"http.go", "close.go:takeConnection", "close.go:lingerTime", "close.go:resetConnection"}},
 	{[]string{"sequence.go"}, nil},
 	{[]string{"attempt.go"}, slices.Concat(pure, []string{"transport.go", "problem.go:problemBase"})},
 	{[]string{"gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go"}, slices.Concat(wire, []string{
