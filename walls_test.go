@@ -87,10 +87,19 @@ var walls = []wall{
 	{[]string{"rawconnection.go"}, []string{"http.go", "close.go:takeConnection", "close.go:lingerTime", "close.go:resetConnection"}},
 	{[]string{"sequence.go"}, nil},
 	{[]string{"attempt.go"}, slices.Concat(pure, []string{"transport.go", "problem.go:problemBase"})},
-	{[]string{"gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go"}, slices.Concat(wire, []string{
-		"gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "attempt.go", "pause.go", "transport.go",
-	})},
-	{[]string{"ledger.go"}, edges},
+	{[]string{"gateway.go", "exchange.go"}, []string{
+		"gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go", "faults.go", "pause.go", "http.go",
+		"ledger.go:ledger", "ledger.go:arrival", "ledger.go:shownText", "fingerprint.go:parseIdempotencyKey", "keyfield.go:keyHeader",
+		"attempt.go:maxAnswerHeader", "attempt.go:printable", "attempt.go:whyNoAnswer", "transport.go:oneRequestTransport",
+		"panic.go:panicError", "panic.go:logFailure", "problem.go:bareProblem", "serve.go:writeTime",
+	}},
+	{[]string{"upload.go"}, []string{"close.go:isSmall", "close.go:lingerTime"}},
+	{[]string{"delivery.go"}, []string{"close.go:takeConnection", "close.go:closeGently", "close.go:resetConnection", "serve.go:writeTime", "http.go:reply"}},
+	{[]string{"duplicate.go"}, []string{
+		"exchange.go:exchange", "exchange.go:errAnswerLost", "exchange.go:errUpstreamSlow", "gateway.go:gateway.proxy", "gateway.go:gatewayConfig",
+		"delivery.go:nobody", "ledger.go:arrival", "ledger.go:ledger.note",
+	}},
+	{[]string{"ledger.go"}, []string{"http.go", "problem.go"}},
 	{[]string{"register.go"}, slices.Concat(pure, []string{"attempt.go", "http.go:encodeJSON", "problem.go:problemBase"})},
 	{[]string{"batch.go"}, []string{
 		"rows.go", "budget.go", "outcome.go", "progress.go", "attempt.go:newTransport",
