@@ -18,6 +18,7 @@ type delivery struct {
 	limit  int64 // of bytes, after which cut is called; negative: none
 	cut    func()
 	whole  bool // the answer was handed over to its end
+	taken  bool // the connection is not net/http's any more
 }
 
 // WriteHeader sends the head of an answer, and with a limit of nothing no more than it.
@@ -58,20 +59,32 @@ func (d *delivery) sent(rep reply, method string) {
 	}
 }
 
+// FlushError sends what was written, as long as there is something to flush. httputil also
+// flushes on a goroutine of its own, once a Write has let go of its lock, and that may be a
+// Write that cut the connection: net/http would follow a nil pointer there, where no edge
+// catches the panic.
+func (d *delivery) FlushError() error {
+	if d.taken {
+		return http.ErrHijacked
+	}
+	return http.NewResponseController(d.ResponseWriter).Flush()
+}
+
 // Unwrap lets http.ResponseController reach the connection.
 func (d *delivery) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
-// severConnection sends what was written and then cuts the connection: with reset by a
-// RST, which the client's system may let overtake what it has not read yet, else by a
-// FIN, and then it goes on reading for a while (see closeGently), because to close with
-// unread bytes would be a reset.
-func severConnection(w http.ResponseWriter, begun, reset bool) error {
-	if begun {
-		if err := http.NewResponseController(w).Flush(); err != nil {
+// sever sends what was written and then cuts the connection: with reset by a RST, which
+// the client's system may let overtake what it has not read yet, else by a FIN, and then
+// it goes on reading for a while (see closeGently), because to close with unread bytes
+// would be a reset.
+func (d *delivery) sever(reset bool) error {
+	if d.status != 0 {
+		if err := d.FlushError(); err != nil {
 			return fmt.Errorf("send what comes before the cut: %w", err)
 		}
 	}
-	conn, err := takeConnection(w)
+	d.taken = true
+	conn, err := takeConnection(d.ResponseWriter)
 	if err != nil {
 		return err
 	}

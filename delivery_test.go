@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -298,6 +299,33 @@ func TestCutDoesNotWait(t *testing.T) {
 				t.Errorf("after the head: %q, %v, want %q and the end", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestFlushAfterTheCut: httputil's own timer may still flush, and nobody would catch a
+// panic there: the program would end.
+func TestFlushAfterTheCut(t *testing.T) {
+	t.Parallel()
+	flushed := make(chan error, 1)
+	conn, in := dialWire(t, serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		d := &delivery{ResponseWriter: w, limit: -1}
+		d.WriteHeader(http.StatusOK)
+		io.WriteString(d, "ho")
+		if err := d.sever(true); err != nil {
+			t.Errorf("sever = %v, want nil", err)
+		}
+		defer func() {
+			if crash := recover(); crash != nil {
+				t.Errorf("flush after the cut panics: %v", crash)
+				flushed <- nil
+			}
+		}()
+		flushed <- http.NewResponseController(d).Flush()
+	})))
+	io.WriteString(conn, keyedPost)
+	io.Copy(io.Discard, in)
+	if err := <-flushed; !errors.Is(err, http.ErrHijacked) {
+		t.Errorf("flush after the cut = %v, want %v", err, http.ErrHijacked)
 	}
 }
 

@@ -240,7 +240,7 @@ func (x *exchange) answered(status int) {
 // sever cuts the client's connection, as the fault says, and ends the exchange.
 func (x *exchange) sever() {
 	x.body.revoke()
-	if err := severConnection(x.out.ResponseWriter, x.out.status != 0, x.met.fault.reset); err != nil {
+	if err := x.out.sever(x.met.fault.reset); err != nil {
 		x.log.Info("client left before it was cut off", "role", "gateway", "error", err)
 	}
 	panic(http.ErrAbortHandler)
