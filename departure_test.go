@@ -1,6 +1,6 @@
 // departure_test.go has clients and upstreams leave at every byte of a small exchange,
-// politely or with a reset, while nothing or each fault befalls it: the gateway serves on
-// and no exchange stays open.
+// politely or with a reset, while nothing or one of the faults befalls it: the gateway
+// serves on and no exchange stays open.
 
 package main
 
@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// everyFault is nothing, and each fault in each of its kinds.
+// everyFault is each fault in each of its kinds.
 var everyFault = []string{
-	"", "before", "after", "cut-before-headers", "cut-before-headers:reset", "cut-after-headers", "cut-after-headers:reset",
+	"before", "after", "cut-before-headers", "cut-before-headers:reset", "cut-after-headers", "cut-after-headers:reset",
 	"cut-after=2", "cut-after=2:reset", "delay=1ms", "delay=1ms:after", "duplicate", "status=503",
 }
 
@@ -28,11 +28,29 @@ const (
 	departingAnswer = "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nTrailer: X-Suma\r\n\r\n4\r\nhola\r\n0\r\nX-Suma: 9\r\n\r\n"
 )
 
-// departures runs leave once for each fault, in front of an upstream that cuts its answer
-// to POSTs whose key names a length, and holds the gateway to serving on.
-// Without a fault it leaves in both ways at each byte, with one in turns.
-func departures(t *testing.T, leave func(t *testing.T, gateway string, way int)) {
+// turns are the bytes at which somebody leaves: each step-th, beginning with from; and
+// every other time with a reset.
+type turns struct{ from, step, way int }
+
+// at runs leave for each of the turns among the bytes from 0 to most.
+func (s turns) at(most int, leave func(n, reset int)) {
+	for n := s.from; n <= most; n += s.step {
+		leave(n, (n/s.step+s.way)%2)
+	}
+}
+
+// faultStep is how many faults share the bytes among them. Half as many as there are: so
+// over all the faults each byte is left at in both ways.
+const faultStep = 6
+
+// departures runs leave without a fault, in both ways at each byte, and with each fault at
+// its share of them, in front of an upstream that cuts its answer to POSTs whose key names
+// a length, and holds the gateway to serving on.
+func departures(t *testing.T, leave func(t *testing.T, gateway string, bytes turns)) {
 	t.Helper()
+	if len(everyFault) < 2*faultStep {
+		t.Fatalf("%d faults share the bytes by %d, want at least twice as many", len(everyFault), faultStep)
+	}
 	up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
 		head := readHead(in)
 		io.CopyN(io.Discard, in, 4)
@@ -45,7 +63,7 @@ func departures(t *testing.T, leave func(t *testing.T, gateway string, way int))
 			conn.SetLinger(0)
 		}
 	})
-	for _, spec := range everyFault {
+	run := func(spec string, shares ...turns) {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			cfg := gatewayConfig{ledger: newLedger(ledgerLimit, nil, slog.New(slog.DiscardHandler)), now: time.Now}
@@ -54,9 +72,8 @@ func departures(t *testing.T, leave func(t *testing.T, gateway string, way int))
 			}
 			gateway := serveGateway(t, up.url, cfg)
 			post(t, gateway, "/s", "whole", "hola") // meets the fault; what follows under this key does not
-			leave(t, gateway, 0)
-			if spec == "" {
-				leave(t, gateway, 1)
+			for _, share := range shares {
+				leave(t, gateway, share)
 			}
 			if got := post(t, gateway, "/s", "whole", "hola"); got.status != 201 || string(got.body) != "hola" {
 				t.Errorf("the next answer = %d %q, want 201 hola", got.status, got.body)
@@ -71,11 +88,15 @@ func departures(t *testing.T, leave func(t *testing.T, gateway string, way int))
 			})
 		})
 	}
+	run("", turns{step: 1}, turns{step: 1, way: 1})
+	for place, spec := range everyFault {
+		run(spec, turns{from: place % faultStep, step: faultStep, way: place / faultStep})
+	}
 }
 
-// depart closes the connection in the way that is this byte's turn.
-func depart(conn *net.TCPConn, turn int) {
-	if turn%2 == 1 {
+// depart closes the connection.
+func depart(conn *net.TCPConn, reset int) {
+	if reset == 1 {
 		conn.SetLinger(0)
 	}
 	conn.Close()
@@ -84,19 +105,21 @@ func depart(conn *net.TCPConn, turn int) {
 // TestClientDepartsAtEveryByte: of its request, and of the answer.
 func TestClientDepartsAtEveryByte(t *testing.T) {
 	t.Parallel()
-	departures(t, func(t *testing.T, gateway string, way int) {
-		for sent := range len(departingPost) + 1 {
+	departures(t, func(t *testing.T, gateway string, bytes turns) {
+		post := func(kind string, n, reset int) string {
+			return fmt.Sprintf(departingPost, fmt.Sprintf("%s-%03d-%d", kind, n, reset))
+		}
+		bytes.at(len(post("c", 0, 0)), func(sent, reset int) {
 			conn, _ := dialWire(t, gateway)
-			request := fmt.Sprintf(departingPost, fmt.Sprintf("c-%03d-%d", sent, way))
-			io.WriteString(conn, request[:min(sent, len(request))])
-			depart(conn, sent+way)
-		}
-		for read := range len(departingAnswer) + 60 { // its own head is a little longer
+			io.WriteString(conn, post("c", sent, reset)[:sent])
+			depart(conn, reset)
+		})
+		bytes.at(len(departingAnswer)+60, func(read, reset int) { // its own head is a little longer
 			conn, in := dialWire(t, gateway)
-			fmt.Fprintf(conn, departingPost, fmt.Sprintf("r-%03d-%d", read, way))
+			io.WriteString(conn, post("r", read, reset))
 			io.CopyN(io.Discard, in, int64(read))
-			depart(conn, read+way)
-		}
+			depart(conn, reset)
+		})
 	})
 }
 
@@ -104,14 +127,14 @@ func TestClientDepartsAtEveryByte(t *testing.T) {
 // answer only when there was one.
 func TestUpstreamDepartsAtEveryByte(t *testing.T) {
 	t.Parallel()
-	departures(t, func(t *testing.T, gateway string, way int) {
-		for sent := range len(departingAnswer) + 1 {
-			key := fmt.Sprintf("cut-%d-%d", sent, (sent+way)%2)
+	departures(t, func(t *testing.T, gateway string, bytes turns) {
+		bytes.at(len(departingAnswer), func(sent, reset int) {
+			key := fmt.Sprintf("cut-%d-%d", sent, reset)
 			got, err := attempt(t.Context(), newTransport(), wireLimit, 1<<20, call{method: "POST", base: mustURL(t, "http://"+gateway), path: "/s",
 				header: map[string][]string{"Idempotency-Key": {key}}, body: []byte("hola")})
 			if whole := sent == len(departingAnswer); got.status == 201 && err == nil && !whole {
 				t.Errorf("after %d bytes and a departure the client was told %d %q, whole", sent, got.status, got.body)
 			}
-		}
+		})
 	})
 }
