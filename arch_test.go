@@ -81,7 +81,7 @@ func TestImportWalls(t *testing.T) {
 		"github.com/schollz/progressbar/v3":   {"progress.go"},
 		"github.com/mattn/go-isatty":          {"progress.go"},
 		"github.com/dunglas/httpsfv":          {"fingerprint.go"},
-		"os":                                  {"main.go", "commands.go", "dbfile.go", "backup.go"},
+		"os":                                  {"main.go", "commands.go", "databasecommands.go", "input.go", "dbfile.go", "backup.go"},
 		"os/signal":                           {"main.go"},
 		"math/rand/v2":                        {"main.go"},
 		"net/http/httputil":                   {"gateway.go"},

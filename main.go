@@ -5,7 +5,9 @@
 // The package is flat: a file is one noun of the product. In reading order:
 //
 //	main.go           the process: signals, exit status, wiring of the roles
-//	cli.go            the command line; commands.go, the commands beside serve
+//	cli.go            the command line; commands.go, the tools' commands, registercommand.go
+//	                  register's, databasecommands.go those on the database; input.go,
+//	                  what they are given to read
 //	demo.go           what --demo adds
 //	http.go           the edge that all servers share; serve.go runs them, close.go
 //	                  ends connections

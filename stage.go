@@ -1,6 +1,6 @@
-// stage.go owns the servers that one case of the experiment is played on: a revisor on a
-// throw-away database, a lab for it to check, a gateway in front of it, all on free ports
-// of loopback. It must not know what is played.
+// stage.go owns the servers that a tool plays on, all on free ports of loopback: for a case
+// of the experiment a revisor on a throw-away database, a lab for it to check and a gateway
+// in front of it; for a check of verify a gateway alone. It must not know what is played.
 
 package main
 
@@ -90,4 +90,25 @@ func (p *process) openSceneWith(seen *observer, broken defects) (*scene, error) 
 // urlOf is the base address of a role.
 func urlOf(listeners map[string]net.Listener, role string) *url.URL {
 	return &url.URL{Scheme: "http", Host: addressOf(listeners, role)}
+}
+
+// openLossyGateway runs a gateway on a free port of loopback, in front of target, that
+// meets the first arrival of each request with a fault.
+func (p *process) openLossyGateway(target *url.URL, text string) (base *url.URL, end func(), err error) {
+	f, err := parseFault(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	listener, err := listen("gateway", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	ctx, cancel := context.WithCancel(context.Background())
+	s := site{role: "gateway", listener: listener, handler: newGateway(gatewayConfig{
+		target: target, plan: newFaultPlan([]fault{f}, 0), now: p.now, log: log,
+	})}
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, log, []site{s}, func(context.Context) {}) }()
+	return &url.URL{Scheme: "http", Host: listener.Addr().String()}, func() { cancel(); <-served }, nil
 }

@@ -116,20 +116,29 @@ var walls = []wall{
 	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
 	{[]string{"stage.go"}, []string{
 		"main.go", "cli.go:serveOptions", "revisor.go", "serve.go", "lab.go:newLab", "lab.go:labConfig", "lab.go:labLimits", "gateway.go:newGateway", "gateway.go:gatewayConfig",
+		"faults.go:fault", "faults.go:newFaultPlan", "plan.go:parseFault",
 		"defects.go:defects", "defects.go:ignoreKey", "fingerprint.go:schemeOrdered", "credentials.go:practiceWriter", "observer.go", "experiment.go:scene",
 	}},
 	{[]string{"cli.go"}, []string{
-		"commands.go", "main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
+		"commands.go", "registercommand.go:registerCommand", "databasecommands.go:backupCommand", "databasecommands.go:credentialCommand",
+		"main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
 		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
 	}},
-	{[]string{"commands.go"}, slices.Concat(storage, []string{
-		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "stage.go", "script.go", "backoff.go",
-		"batch.go", "rows.go", "outcome.go", "attempt.go:printable", "attempt.go:shownBody",
-		"attempt.go:validateBase", "gateway.go:newGateway", "gateway.go:gatewayConfig", "faults.go:fault", "faults.go:newFaultPlan", "plan.go:parseFault",
-		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
+	{[]string{"commands.go"}, []string{
+		"cli.go:usageError", "cli.go:validateListen", "main.go:process", "main.go:errTold", "serve.go:listen", "serve.go:site", "serve.go:serve", "pause.go",
+		"verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "stage.go", "script.go", "backoff.go",
+		"attempt.go:validateBase",
+	}},
+	{[]string{"registercommand.go"}, []string{
+		"commands.go", "input.go", "cli.go:usageError", "main.go:process", "main.go:errTold", "pause.go", "register.go", "batch.go", "rows.go:readRows", "rows.go:badRow",
+		"rows.go:maxRowsFile", "outcome.go", "attempt.go:printable", "attempt.go:shownBody", "defects.go",
+	}},
+	{[]string{"databasecommands.go"}, slices.Concat(storage, []string{
+		"cli.go:usageError", "main.go:process", "main.go:newTag", "credentials.go:newCredential", "policy.go:wireTime",
 	})},
+	{[]string{"input.go"}, []string{"main.go:process"}},
 	{[]string{"main.go"}, []string{
 		"cli.go", "demo.go", "serve.go", "pause.go", "revisor.go", "lab.go", "gateway.go", "faults.go:newFaultPlan", "ledger.go", "dbfile.go", "statements.go:errStoreUnavailable",
 		"credentials.go:practiceCredentials", "destination.go:parseAllowed", "destination.go:systemResolve", "defects.go:defects",
