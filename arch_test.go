@@ -89,7 +89,7 @@ func TestImportWalls(t *testing.T) {
 		"net/http": {
 			"http.go", "serve.go", "close.go", "problem.go", "revisor.go", "server.go", "services.go", "v1.go", "revisions.go", "maintenance.go", "credentials.go", "idempotency.go", "policy.go",
 			"checker.go", "transport.go", "lab.go", "labroutes.go", "labanswers.go", "rawanswers.go", "rawforms.go", "rawconnection.go", "gateway.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "script.go", "attempt.go", "register.go", "outcome.go", "verify.go", "rawcall.go", "request.go", "counting.go",
-			"main.go", "defects.go", "experiment.go", "observer.go", "stage.go",
+			"main.go", "defects.go", "experiment.go", "observer.go",
 		},
 	}
 	for _, f := range parseSources(t) {

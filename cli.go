@@ -27,9 +27,6 @@ const (
 	gatewayAddress  = "127.0.0.1:18082"
 )
 
-// gatewayAdmin is the site beside the gateway where its ledger is read.
-const gatewayAdmin = "gateway-admin"
-
 // usageError is a command line that cannot be meant: exit status 2.
 type usageError struct{ err error }
 

@@ -223,13 +223,18 @@ func addressOf(listeners map[string]net.Listener, role string) string {
 	return ""
 }
 
+// urlOf is the base address of what listens there.
+func urlOf(listener net.Listener) *url.URL {
+	return &url.URL{Scheme: "http", Host: listener.Addr().String()}
+}
+
 // startGateway opens the ledger and puts the gateway in front of the target, or of the
 // revisor of this process. admin tells the ledger; release, to be called when no request
 // is left, closes its file.
 func (p *process) startGateway(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) (handler, admin http.Handler, release func(), err error) {
 	cfg := gatewayConfig{target: o.target, simulate: o.simulate, log: log, now: p.now}
 	if cfg.target == nil {
-		cfg.target = &url.URL{Scheme: "http", Host: addressOf(listeners, "revisor")}
+		cfg.target = urlOf(listeners["revisor"])
 	}
 	seed := uint64(p.random() * (1 << 32))
 	if o.seed != nil {

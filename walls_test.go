@@ -123,7 +123,7 @@ var walls = []wall{
 		"commands.go", "registercommand.go:registerCommand", "databasecommands.go:backupCommand", "databasecommands.go:credentialCommand",
 		"main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
-		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
+		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "ledger.go:gatewayAdmin", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
 	}},
 	{[]string{"commands.go"}, []string{
