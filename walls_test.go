@@ -108,7 +108,7 @@ var walls = []wall{
 	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
 	{[]string{"observer.go"}, []string{"attempt.go:answer"}},
-	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "matrix.go:writeMatrix", "attempt.go", "problem.go:problemBase"})},
+	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "attempt.go", "problem.go:problemBase"})},
 	{[]string{"matrix.go"}, []string{"experiment.go", "observer.go", "http.go:encodeJSON"}},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
 
@@ -128,7 +128,7 @@ var walls = []wall{
 	}},
 	{[]string{"commands.go"}, []string{
 		"cli.go:usageError", "cli.go:validateListen", "main.go:process", "main.go:errTold", "serve.go:listen", "serve.go:site", "serve.go:serve", "pause.go",
-		"verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "stage.go", "script.go", "backoff.go",
+		"verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "matrix.go:writeMatrix", "stage.go", "script.go", "backoff.go",
 		"attempt.go:validateBase",
 	}},
 	{[]string{"registercommand.go"}, []string{
