@@ -48,13 +48,16 @@ func (c *registerCommand) Run(p *process) error {
 	if c.Key != nil && *c.Key == "" { // not "draw one": whoever gave a key means to be protected by it
 		return &usageError{errors.New("--key: the key is empty")}
 	}
-	r := &registration{
-		base: base, name: given(c.Name), url: given(c.URL), token: c.Token, simulate: c.Simulate,
-		key: given(c.Key), noKey: c.NoKey, attempts: c.Attempts, attemptTimeout: c.AttemptTimeout,
-		newKey: uuid.NewString, random: p.random, wait: pause, now: p.now, out: p.stdout,
-		keyPerAttempt: broken[keyPerAttempt],
+	r := &registrar{
+		base: base, token: c.Token, simulate: c.Simulate, noKey: c.NoKey, keyPerAttempt: broken[keyPerAttempt],
+		attempts: c.Attempts, attemptTimeout: c.AttemptTimeout,
+		newKey: uuid.NewString, random: p.random, wait: pause, now: p.now, out: p.stdout, transport: newTransport(),
 	}
 	if err := r.validate(); err != nil {
+		return &usageError{err}
+	}
+	s := registration{name: given(c.Name), url: given(c.URL), key: given(c.Key)}
+	if err := r.accepts(s); err != nil {
 		return &usageError{err}
 	}
 	if c.From != "" {
@@ -63,7 +66,7 @@ func (c *registerCommand) Run(p *process) error {
 	if len(broken) > 0 {
 		fmt.Fprintf(p.stderr, "aviso: este cliente está estropeado a propósito (%s)\n", broken)
 	}
-	return told(r.run(p.ctx), errNotRegistered)
+	return told(r.register(p.ctx, s), errNotRegistered)
 }
 
 // validateMode finds arguments that do not go together: one service, or a file.
@@ -93,7 +96,7 @@ func (c *registerCommand) validateMode() error {
 
 // runBatch registers the services of the file. Nothing is sent before all of it was read
 // and found good.
-func (c *registerCommand) runBatch(p *process, like *registration) error {
+func (c *registerCommand) runBatch(p *process, r *registrar) error {
 	text, err := p.readFile(c.From, maxRowsFile)
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrumpido; no se envió nada")
@@ -112,7 +115,7 @@ func (c *registerCommand) runBatch(p *process, like *registration) error {
 	if len(rows) == 0 {
 		return &usageError{errors.New("--from: the file has no rows")}
 	}
-	b := &batch{name: c.Batch, rows: rows, concurrency: c.Concurrency, like: *like, terminal: p.stderr}
+	b := &batch{name: c.Batch, rows: rows, concurrency: c.Concurrency, registrar: *r, terminal: p.stderr}
 	b.run(p.ctx)
 	report := newBatchReport(b.name, b.stopped, b.results)
 	if c.Format == "json" {
