@@ -32,6 +32,7 @@
 //	policy.go         what is published about keys
 //	fingerprint.go    key syntax, request fingerprint; keyfield.go, a key as it is sent
 //	document.go       a JSON body as exact data
+//	framing.go        several texts as one
 //	etag.go           entity tags
 //	dbfile.go         the database file; schema.sql
 //	backup.go         copying it while it is in use

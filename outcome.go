@@ -177,12 +177,7 @@ func newBatchReport(batch string, stopped stop, rows []rowResult) batchReport {
 
 // printJSON writes the report as one object.
 func (rep batchReport) printJSON(out io.Writer) error {
-	text, err := encodeJSON(rep)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(text)
-	return err
+	return writeJSON(out, rep)
 }
 
 // printTable writes the report for a person. again is how the same run is begun once more.

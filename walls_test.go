@@ -18,7 +18,7 @@ import (
 // The layers, from the bottom. pure knows no world, storage no wire, edge no route.
 var (
 	pure = []string{
-		"budget.go", "document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
+		"budget.go", "document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "framing.go", "fresh.go", "keyfield.go", "limiter.go",
 		"plan.go", "prefer.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go", "template.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
@@ -96,7 +96,7 @@ var walls = []wall{
 		"rows.go", "budget.go", "outcome.go", "progress.go", "register.go:registrar", "register.go:registration",
 	}},
 	{[]string{"outcome.go"}, []string{
-		"attempt.go:answer", "attempt.go:printable", "field.go", "keyfield.go", "http.go:encodeJSON", "problem.go:problemBase", "register.go:ending", "register.go:endedWell", "register.go:attemptLine", "register.go:mayRepeat",
+		"attempt.go:answer", "attempt.go:printable", "field.go", "keyfield.go", "http.go:writeJSON", "problem.go:problemBase", "register.go:ending", "register.go:endedWell", "register.go:attemptLine", "register.go:mayRepeat",
 	}},
 	// What an API says of itself knows no check, and a check no API.
 	{[]string{"profilefile.go"}, nil},
@@ -108,7 +108,7 @@ var walls = []wall{
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
 	{[]string{"observer.go"}, []string{"attempt.go:answer"}},
 	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "attempt.go", "problem.go:problemBase"})},
-	{[]string{"matrix.go"}, []string{"experiment.go", "observer.go", "http.go:encodeJSON"}},
+	{[]string{"matrix.go"}, []string{"experiment.go", "observer.go", "http.go:writeJSON"}},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
 
 	// The process: it puts together, and knows nobody's insides.
