@@ -27,11 +27,10 @@ type batch struct {
 	name        string
 	rows        []serviceRow
 	concurrency int
-	like        registration // all but the row's own is the same in each
-	terminal    io.Writer    // for a progress bar, if it is one
+	registrar   registrar // of all rows; run lets it tell nobody, and gives it the run's budget
+	terminal    io.Writer // for a progress bar, if it is one
 
-	budget *budget
-	bar    *progress
+	bar *progress
 
 	mu      sync.Mutex
 	begun   int // rows that were taken on, or left out as repetitions
@@ -55,9 +54,7 @@ func validateBatch(name string, concurrency int) error {
 // run sends what is to be sent, and returns when nothing is under way any more. results
 // and stopped then hold what is known.
 func (b *batch) run(ctx context.Context) {
-	b.like.transport, b.like.out = newTransport(), io.Discard
-	b.budget = newBudget(b.concurrency)
-	b.like.budget = b.budget
+	b.registrar.out, b.registrar.budget = io.Discard, newBudget(b.concurrency)
 	b.results = make([]rowResult, len(b.rows))
 	first := map[string]int{} // the line of each intention
 	for i, row := range b.rows {
@@ -92,7 +89,7 @@ func (b *batch) next(ctx context.Context) (i int, ok bool) {
 	case b.stopped != "": // for good: a late success does not begin it again
 	case ctx.Err() != nil:
 		b.stopped = stoppedByPerson
-	case b.budget.spent():
+	case b.registrar.budget.spent():
 		b.stopped = stoppedByBudget
 	}
 	for b.begun < len(b.rows) && b.results[b.begun].Outcome == rowRepeated {
@@ -107,11 +104,10 @@ func (b *batch) next(ctx context.Context) (i int, ok bool) {
 
 // register makes one row's registration.
 func (b *batch) register(ctx context.Context, row serviceRow, result *rowResult) {
-	r := b.like
-	r.name, r.url, r.limitMS, r.key = row.name, row.url, row.limitMS, result.Key
-	if err := r.prepare(); err != nil {
+	s := registration{name: row.name, url: row.url, limitMS: row.limitMS, key: result.Key}
+	if err := b.registrar.prepare(&s); err != nil {
 		result.Why = err.Error()
 		return
 	}
-	result.end(r.pursue(ctx), r.attemptTimeout)
+	result.end(b.registrar.pursue(ctx, &s), b.registrar.attemptTimeout)
 }

@@ -349,7 +349,7 @@ func runBatch(t *testing.T, base string, n, concurrency, attempts int) batchRepo
 	like := newRegistration(t, base, &registerRun{})
 	like.attempts = attempts
 	like.wait = func(context.Context, time.Duration) error { return nil }
-	b := &batch{name: "b", concurrency: concurrency, like: *like, terminal: io.Discard}
+	b := &batch{name: "b", concurrency: concurrency, registrar: like.registrar, terminal: io.Discard}
 	for i := range n {
 		b.rows = append(b.rows, serviceRow{line: i + 1, name: fmt.Sprint("s-", i), url: "http://x/"})
 	}

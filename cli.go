@@ -1,7 +1,7 @@
 // cli.go owns the command line: how it is read, and the command that runs servers (the
-// others are in commands.go). Defaults and help stand in the commands' structs. An
-// environment variable sets a default, a flag always wins. It must not know the insides
-// of any server.
+// others are in registercommand.go, databasecommands.go and commands.go). Defaults and
+// help stand in the commands' structs. An environment variable sets a default, a flag
+// always wins. It must not know the insides of any server.
 
 package main
 
@@ -26,9 +26,6 @@ const (
 	labAddress      = "127.0.0.1:18081"
 	gatewayAddress  = "127.0.0.1:18082"
 )
-
-// gatewayAdmin is the site beside the gateway where its ledger is read.
-const gatewayAdmin = "gateway-admin"
 
 // usageError is a command line that cannot be meant: exit status 2.
 type usageError struct{ err error }

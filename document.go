@@ -32,9 +32,13 @@ const (
 	byteOrderMark = "\uFEFF"
 )
 
-// errUnreadableDocument is a body that is not one JSON object. It comes wrapped
-// with the reason: the whole text is a sentence fit for a problem's detail.
-var errUnreadableDocument = errors.New("el cuerpo no se puede leer")
+// documentError is a body that is not one JSON object. Its text is a sentence fit for a
+// problem's detail.
+type documentError struct {
+	reason string // Spanish, of the body: "está vacío"
+}
+
+func (e *documentError) Error() string { return "el cuerpo no se puede leer: " + e.reason }
 
 // errTooDeep ends the reading at maxDocumentDepth.
 var errTooDeep = errors.New("nested too deep")
@@ -85,24 +89,24 @@ type decimal struct {
 
 // parseDocument reads body as one JSON object (RFC 8259), within the limits of
 // I-JSON (RFC 7493): UTF-8, no byte order mark, no lone surrogate, no member
-// name twice in one object. Anything else is an errUnreadableDocument.
+// name twice in one object. Its error is a documentError, always.
 func parseDocument(body []byte) (document, error) {
 	switch {
 	case bytes.HasPrefix(body, []byte(byteOrderMark)):
-		return document{}, unreadable("empieza con una marca de orden de bytes (BOM)")
+		return document{}, &documentError{"empieza con una marca de orden de bytes (BOM)"}
 	case !utf8.Valid(body):
-		return document{}, unreadable("no es UTF-8 válido")
+		return document{}, &documentError{"no es UTF-8 válido"}
 	}
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(body))
 	root, err := readJSON(decoder)
 	if err != nil {
-		return document{}, unreadable(whyUnreadable(err, body))
+		return document{}, &documentError{whyUnreadable(err, body)}
 	}
 	if root.kind != jsonObject {
-		return document{}, unreadable("tiene que ser un objeto JSON y es " + root.kind.article())
+		return document{}, &documentError{"tiene que ser un objeto JSON y es " + root.kind.article()}
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-		return document{}, unreadable("sobra algo después del objeto JSON")
+		return document{}, &documentError{"sobra algo después del objeto JSON"}
 	}
 	return document{root: root, source: body}, nil
 }
@@ -281,11 +285,6 @@ func addToPower(power string, shift int) string {
 		panic("unreachable: the token reader let pass the exponent " + power)
 	}
 	return sum.Add(sum, big.NewInt(int64(shift))).String()
-}
-
-// unreadable wraps errUnreadableDocument with the reason, in Spanish.
-func unreadable(reason string) error {
-	return fmt.Errorf("%w: %s", errUnreadableDocument, reason)
 }
 
 // whyUnreadable is the reason in an error of readJSON.

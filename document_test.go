@@ -96,7 +96,7 @@ func TestParseDocumentRefuses(t *testing.T) {
 			t.Parallel()
 			_, err := parseDocument([]byte(test.body))
 			want := "el cuerpo no se puede leer: " + test.want
-			if !errors.Is(err, errUnreadableDocument) || err.Error() != want {
+			if unreadable, ok := errors.AsType[*documentError](err); !ok || unreadable.reason != test.want || err.Error() != want {
 				t.Errorf("parseDocument(%.60q) = %v, want %s", test.body, err, want)
 			}
 		})
@@ -236,8 +236,8 @@ func FuzzParseDocument(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, seed uint64) {
 		d, err := parseDocument(body)
 		if err != nil {
-			if !errors.Is(err, errUnreadableDocument) || len(err.Error()) > 300 || !utf8.ValidString(err.Error()) {
-				t.Fatalf("parseDocument(%q) = %q, want a short errUnreadableDocument", body, err)
+			if _, ok := errors.AsType[*documentError](err); !ok || len(err.Error()) > 300 || !utf8.ValidString(err.Error()) {
+				t.Fatalf("parseDocument(%q) = %q, want a short documentError", body, err)
 			}
 			return
 		}

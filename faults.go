@@ -50,12 +50,7 @@ func identifyRequest(method, target string, body []byte, length int64) identity 
 // frame hashes its parts each behind its length, so that no two lists of parts can
 // be spelled alike.
 func frame(kind string, parts ...[]byte) identity {
-	framed := []byte(kind)
-	for _, part := range parts {
-		framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
-		framed = append(framed, part...)
-	}
-	return sha256.Sum256(framed)
+	return sha256.Sum256(appendFramed([]byte(kind), parts...))
 }
 
 // short is an identity as a person can compare it.

@@ -89,6 +89,16 @@ func encodeJSON(v any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// writeJSON writes v, as we send it, to whom a tool tells what it found.
+func writeJSON(out io.Writer, v any) error {
+	body, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(body)
+	return err
+}
+
 // send writes the reply. When the client may still be sending a body that nobody
 // will read, it is the connection's last.
 func (rep reply) send(w http.ResponseWriter, r *http.Request) {

@@ -18,8 +18,12 @@ type labRoute struct {
 	methods string // as they are told; "*" for any
 	pattern string
 	what    string
-	handle  func(w http.ResponseWriter, r *http.Request, args []string) error
+	handle  labHandler
 }
+
+// labHandler answers a route's request. args are the path's arguments, as they were
+// written. Its error is a labRefusal, or the bench's own failure.
+type labHandler func(w http.ResponseWriter, r *http.Request, args []string) error
 
 // routeTable is everything the bench does, in the order in which it is told.
 func (l *lab) routeTable() []labRoute {

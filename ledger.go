@@ -22,6 +22,8 @@ const (
 	shownText = 500
 	// ledgerPath is where the ledger can be read.
 	ledgerPath = "/__pasarela/arribos"
+	// gatewayAdmin is the role of the site beside the gateway that tells it.
+	gatewayAdmin = "gateway-admin"
 )
 
 // arrival is one request that came to the gateway, and what became of it. A time that
@@ -163,5 +165,5 @@ func newLedgerSite(l *ledger, seed uint64, log *slog.Logger) http.Handler {
 		rep.send(w, r)
 		return nil
 	}
-	return &edge{role: "gateway-admin", log: log, handle: handle, render: renderProblem(log, nil)}
+	return &edge{role: gatewayAdmin, log: log, handle: handle, render: renderProblem(log, nil)}
 }

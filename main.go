@@ -5,7 +5,9 @@
 // The package is flat: a file is one noun of the product. In reading order:
 //
 //	main.go           the process: signals, exit status, wiring of the roles
-//	cli.go            the command line; commands.go, the commands beside serve
+//	cli.go            the command line; commands.go, the tools' commands, registercommand.go
+//	                  register's, databasecommands.go those on the database; input.go,
+//	                  what they are given to read
 //	demo.go           what --demo adds
 //	http.go           the edge that all servers share; serve.go runs them, close.go
 //	                  ends connections
@@ -30,6 +32,7 @@
 //	policy.go         what is published about keys
 //	fingerprint.go    key syntax, request fingerprint; keyfield.go, a key as it is sent
 //	document.go       a JSON body as exact data
+//	framing.go        several texts as one
 //	etag.go           entity tags
 //	dbfile.go         the database file; schema.sql
 //	backup.go         copying it while it is in use
@@ -222,13 +225,18 @@ func addressOf(listeners map[string]net.Listener, role string) string {
 	return ""
 }
 
+// urlOf is the base address of what listens there.
+func urlOf(listener net.Listener) *url.URL {
+	return &url.URL{Scheme: "http", Host: listener.Addr().String()}
+}
+
 // startGateway opens the ledger and puts the gateway in front of the target, or of the
 // revisor of this process. admin tells the ledger; release, to be called when no request
 // is left, closes its file.
 func (p *process) startGateway(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) (handler, admin http.Handler, release func(), err error) {
 	cfg := gatewayConfig{target: o.target, simulate: o.simulate, log: log, now: p.now}
 	if cfg.target == nil {
-		cfg.target = &url.URL{Scheme: "http", Host: addressOf(listeners, "revisor")}
+		cfg.target = urlOf(listeners["revisor"])
 	}
 	seed := uint64(p.random() * (1 << 32))
 	if o.seed != nil {

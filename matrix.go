@@ -94,12 +94,7 @@ func writeMatrixJSON(out io.Writer, reports []caseReport) error {
 	for _, r := range reports {
 		whole.Cases = append(whole.Cases, wireCase(r))
 	}
-	body, err := encodeJSON(whole)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(body)
-	return err
+	return writeJSON(out, whole)
 }
 
 // writeMatrixCSV writes a line per case. Its events are in one field, separated by spaces,

@@ -61,7 +61,7 @@ type rowResult struct {
 // end writes down how a row's attempts, of so much time each, came to an end.
 func (r *rowResult) end(e ending, timeout time.Duration) {
 	r.Attempts = e.attempts
-	if e.reason == "" {
+	if e.cause == endedWell {
 		r.Outcome, r.Recorded = rowRegistered, e.got.header.Get(replayedHeader) == "true"
 		r.Location = printable([]byte(e.got.header.Get("Location")), shownReason)
 		if r.Recorded && e.attempts == 1 {
@@ -76,11 +76,11 @@ func (r *rowResult) end(e ending, timeout time.Duration) {
 	case e.refused():
 		r.Why = reasonIn(e.got) + "; antes hubo un intento sin respuesta"
 	case errors.Is(e.err, context.Canceled):
-		r.Why = e.reason
+		r.Why = e.why()
 	case e.err != nil:
-		r.Why = e.reason + "; lo último: " + attemptLine(e.got, e.err, timeout)
+		r.Why = e.why() + "; lo último: " + attemptLine(e.got, e.err, timeout)
 	case mayRepeat(e.got):
-		r.Why = e.reason + "; lo último: " + reasonIn(e.got)
+		r.Why = e.why() + "; lo último: " + reasonIn(e.got)
 	default:
 		r.Why = reasonIn(e.got)
 	}
@@ -177,12 +177,7 @@ func newBatchReport(batch string, stopped stop, rows []rowResult) batchReport {
 
 // printJSON writes the report as one object.
 func (rep batchReport) printJSON(out io.Writer) error {
-	text, err := encodeJSON(rep)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(text)
-	return err
+	return writeJSON(out, rep)
 }
 
 // printTable writes the report for a person. again is how the same run is begun once more.

@@ -28,13 +28,17 @@ type rawAnswer struct {
 	status int    // of the status line, if that goes out whole; 0 otherwise
 	head   string // what goes out first; with its empty line, if the header section is whole
 	// more goes on with the header section, and body is what a HEAD does not get. Either
-	// may be nil; an error means that there is nobody to write to any more.
-	more, body func(c *rawConnection) error
+	// may be nil.
+	more, body rawPart
 	end        func(c *rawConnection)
 }
 
+// rawPart writes a part of an answer. An error means that there is nobody to write to any
+// more.
+type rawPart func(c *rawConnection) error
+
 // raw answers with the form that the path names.
-func (l *lab) raw(forms []rawForm, end func(*rawConnection)) func(w http.ResponseWriter, r *http.Request, args []string) error {
+func (l *lab) raw(forms []rawForm, end func(*rawConnection)) labHandler {
 	return func(w http.ResponseWriter, r *http.Request, args []string) error {
 		at := slices.IndexFunc(forms, func(form rawForm) bool { return form.name == args[0] })
 		if at < 0 {
@@ -62,7 +66,7 @@ func (l *lab) sendRaw(w http.ResponseWriter, r *http.Request, answer rawAnswer) 
 	if err != nil {
 		return err
 	}
-	parts := []func(*rawConnection) error{textBody(answer.head), answer.more}
+	parts := []rawPart{textBody(answer.head), answer.more}
 	if r.Method != http.MethodHead {
 		parts = append(parts, answer.body)
 	}
@@ -140,7 +144,7 @@ func (l *lab) dripArguments(r *http.Request, args []string) (size int64, every t
 }
 
 // textBody writes a text.
-func textBody(text string) func(*rawConnection) error {
+func textBody(text string) rawPart {
 	return func(c *rawConnection) error {
 		_, err := io.WriteString(c, text)
 		return err
@@ -148,12 +152,12 @@ func textBody(text string) func(*rawConnection) error {
 }
 
 // fillerBody writes n bytes of no meaning.
-func fillerBody(n int64) func(*rawConnection) error {
+func fillerBody(n int64) rawPart {
 	return repeat(fillerLine, n)
 }
 
 // repeat writes a text again and again, up to n bytes.
-func repeat(text string, n int64) func(*rawConnection) error {
+func repeat(text string, n int64) rawPart {
 	return func(c *rawConnection) error {
 		block := bytes.Repeat([]byte(text), fillerBlock/len(text))
 		for left := n; left > 0; {
@@ -168,7 +172,7 @@ func repeat(text string, n int64) func(*rawConnection) error {
 }
 
 // drops writes n bytes, one at each tick.
-func drops(n int64, every time.Duration) func(*rawConnection) error {
+func drops(n int64, every time.Duration) rawPart {
 	return func(c *rawConnection) error {
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
@@ -187,7 +191,7 @@ func drops(n int64, every time.Duration) func(*rawConnection) error {
 }
 
 // inTurn writes one part after the other; nil is none.
-func inTurn(parts ...func(*rawConnection) error) func(*rawConnection) error {
+func inTurn(parts ...rawPart) rawPart {
 	return func(c *rawConnection) error {
 		for _, part := range parts {
 			if part == nil {

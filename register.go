@@ -28,33 +28,38 @@ const (
 // told everything already.
 var errNotRegistered = errors.New("not registered")
 
-// registration is one intention to register a service.
-type registration struct {
+// registrar is how a client registers: where, as whom, how patiently, and whom it tells.
+// It serves many registrations at once when out does.
+type registrar struct {
 	base           *url.URL
-	name, url      string
 	token          string
 	simulate       string // the X-Simular to send; "" sends none
-	key            string // "": drawn by newKey
 	noKey          bool
+	keyPerAttempt  bool // the deliberate defect: each attempt is another intention
 	attempts       int
 	attemptTimeout time.Duration
-	keyPerAttempt  bool    // the deliberate defect: each attempt is another intention
-	limitMS        *int64  // nil: not sent
-	budget         *budget // shared with others; nil: none
+	budget         *budget // that its registrations share; nil: none
 
-	newKey func() string
-	random func() float64 // in [0, 1)
-	wait   func(ctx context.Context, d time.Duration) error
-	now    func() time.Time
-	out    io.Writer
-
+	newKey    func() string
+	random    func() float64 // in [0, 1)
+	wait      func(ctx context.Context, d time.Duration) error
+	now       func() time.Time
+	out       io.Writer
 	transport *http.Transport
-	fields    http.Header
-	body      []byte
+}
+
+// registration is one intention to register a service.
+type registration struct {
+	name, url string
+	limitMS   *int64 // nil: not sent
+	key       string // "": drawn by prepare, where one is sent
+
+	fields http.Header // these two are prepare's
+	body   []byte
 }
 
 // validate finds wrong arguments.
-func (r *registration) validate() error {
+func (r *registrar) validate() error {
 	if err := validateBase(r.base); err != nil {
 		return fmt.Errorf("--base: %w", err)
 	}
@@ -65,46 +70,87 @@ func (r *registration) validate() error {
 		return fmt.Errorf("--simulate: %w", err)
 	}
 	switch {
-	case !utf8.ValidString(r.name) || !utf8.ValidString(r.url):
-		return errors.New("<name> and <url> must be UTF-8 text")
 	case r.attempts < 1:
 		return errors.New("--attempts: at least one is needed")
 	case r.attemptTimeout <= 0:
 		return errors.New("--attempt-timeout: must be more than nothing")
 	case r.noKey && r.keyPerAttempt:
 		return errors.New("--break key-per-attempt: with --no-key there is no key to change")
-	case r.noKey && r.key != "":
+	}
+	return nil
+}
+
+// accepts finds what is wrong with an intention.
+func (r *registrar) accepts(s registration) error {
+	switch {
+	case !utf8.ValidString(s.name) || !utf8.ValidString(s.url):
+		return errors.New("<name> and <url> must be UTF-8 text")
+	case r.noKey && s.key != "":
 		return errors.New("--key and --no-key exclude each other")
-	case r.key == "":
+	case s.key == "":
 		return nil
 	}
-	if err := validateKey(r.key); err != nil {
+	if err := validateKey(s.key); err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
 	return nil
 }
 
-// run makes the registration and tells it line by line. Nil means that a 2xx came;
-// anything else has been told and is errNotRegistered. validate must have passed.
-func (r *registration) run(ctx context.Context) error {
-	if err := r.prepare(); err != nil {
+// register makes a registration and tells it line by line. Nil means that a 2xx came;
+// anything else has been told and is errNotRegistered. validate and accepts must have
+// passed.
+func (r *registrar) register(ctx context.Context, s registration) error {
+	if err := r.prepare(&s); err != nil {
 		return err
 	}
-	e := r.pursue(ctx)
-	if e.reason != "" {
-		return r.giveUp(e)
+	e := r.pursue(ctx, &s)
+	if e.cause != endedWell {
+		r.giveUp(s, e)
+		return errNotRegistered
 	}
-	return r.succeed(e)
+	r.succeed(e)
+	return nil
 }
+
+// endCause is why the attempts of a registration came to an end.
+type endCause uint8
+
+const (
+	goesOn           endCause = iota // they have not
+	endedWell                        // a 2xx came
+	endedFinal                       // the last answer will be the same next time
+	endedSpent                       // all attempts were made
+	endedTooLong                     // the server asks for a longer wait than is obeyed
+	endedOverBudget                  // too much has failed, here or elsewhere
+	endedInterrupted                 // the person, or the process, wants no more
+)
 
 // ending is how the attempts of a registration came to an end.
 type ending struct {
+	cause    endCause
 	attempts int
-	reason   string // why they ended without a success; "" after a 2xx
+	asked    int64  // seconds that the server asks to wait, with endedTooLong
 	got      answer // of the last one
 	err      error  // why got is not a whole answer, if it is not
 	// uncertain: some attempt may have had its effect without our seeing it.
 	uncertain bool
+}
+
+// why tells a person why the attempts ended without a success.
+func (e ending) why() string {
+	switch e.cause {
+	case endedFinal:
+		return fmt.Sprintf("un %d no mejora repitiendo lo mismo", e.got.status)
+	case endedSpent:
+		return fmt.Sprintf("se acabaron los intentos (%d)", e.attempts)
+	case endedTooLong:
+		return fmt.Sprintf("el servidor pide esperar %d s, y más de %s no se espera", e.asked, spell(longestObeyedRetryAfter))
+	case endedOverBudget:
+		return "el presupuesto de reintentos del lote se agotó"
+	case endedInterrupted:
+		return "interrumpido"
+	}
+	return ""
 }
 
 // refused tells whether the last answer says that the request itself is wrong.
@@ -112,31 +158,25 @@ func (e ending) refused() bool {
 	return e.err == nil && e.got.status >= 400 && e.got.status < 500 && e.got.status != http.StatusTooManyRequests && !e.got.inFlight()
 }
 
-// because is e with the reason for ending there.
-func (e ending) because(format string, args ...any) ending {
-	e.reason = fmt.Sprintf(format, args...)
-	return e
-}
-
 // pursue makes attempts until one succeeds or there is a reason to make no more.
 // prepare must have passed.
-func (r *registration) pursue(ctx context.Context) (e ending) {
+func (r *registrar) pursue(ctx context.Context, s *registration) (e ending) {
 	failed := 0
-	for {
+	for e.cause == goesOn {
 		e.attempts++
 		if r.keyPerAttempt && e.attempts > 1 {
-			r.key = r.newKey()
-			r.fields.Set(keyHeader, keyField(r.key))
+			s.key = r.newKey()
+			s.fields.Set(keyHeader, keyField(s.key))
 		}
 		e.got, e.err = attempt(ctx, r.transport, r.attemptTimeout, registerAnswer, call{
-			method: http.MethodPost, base: r.base, path: "/servicios", header: r.fields, body: r.body,
+			method: http.MethodPost, base: r.base, path: "/servicios", header: s.fields, body: s.body,
 		})
 		if errors.Is(e.err, errAnswerTooLong) {
 			e.err = nil // the status is what counts
 		}
 		if e.err != nil && ctx.Err() != nil {
-			e.uncertain = true
-			return e.because("interrumpido")
+			e.uncertain, e.cause = true, endedInterrupted
+			return e
 		}
 		fmt.Fprintf(r.out, "intento %d de %d: %s\n", e.attempts, r.attempts, attemptLine(e.got, e.err, r.attemptTimeout))
 		if e.err != nil || e.got.status >= 500 || e.got.inFlight() {
@@ -151,43 +191,40 @@ func (r *registration) pursue(ctx context.Context) (e ending) {
 		}
 		switch {
 		case done:
-			return e
+			e.cause = endedWell
 		case e.err == nil && !mayRepeat(e.got):
-			return e.because("un %d no mejora repitiendo lo mismo", e.got.status)
+			e.cause = endedFinal
 		case e.attempts == r.attempts:
-			return e.because("se acabaron los intentos (%d)", e.attempts)
-		}
-		if reason := r.waitAfter(ctx, e.attempts, e.got.header); reason != "" {
-			return e.because("%s", reason)
+			e.cause = endedSpent
+		default:
+			e.cause, e.asked = r.waitAfter(ctx, e.attempts, e.got.header)
 		}
 	}
+	return e
 }
 
 // prepare settles once what every attempt sends: the same key, the same bytes.
-func (r *registration) prepare() error {
+func (r *registrar) prepare(s *registration) error {
 	body, err := encodeJSON(struct {
 		Nombre string `json:"nombre"`
 		URL    string `json:"url"`
 		Limite *int64 `json:"limite_ms,omitempty"`
-	}{r.name, r.url, r.limitMS})
+	}{s.name, s.url, s.limitMS})
 	if err != nil {
 		return err
 	}
-	r.body = body
-	if r.transport == nil {
-		r.transport = newTransport()
-	}
-	r.fields = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + r.token}}
+	s.body = body
+	s.fields = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + r.token}}
 	if r.simulate != "" {
-		r.fields.Set(simulateHeader, r.simulate)
+		s.fields.Set(simulateHeader, r.simulate)
 	}
 	if r.noKey {
 		return nil
 	}
-	if r.key == "" {
-		r.key = r.newKey()
+	if s.key == "" {
+		s.key = r.newKey()
 	}
-	r.fields.Set(keyHeader, keyField(r.key))
+	s.fields.Set(keyHeader, keyField(s.key))
 	return nil
 }
 
@@ -211,16 +248,15 @@ func attemptLine(got answer, err error, timeout time.Duration) string {
 }
 
 // waitAfter waits between attempts n and n+1. It returns why there is no next one,
-// "" when there is.
-func (r *registration) waitAfter(ctx context.Context, n int, header http.Header) string {
-	const budgetSpent = "el presupuesto de reintentos del lote se agotó"
+// goesOn when there is; and the seconds that the server asks for.
+func (r *registrar) waitAfter(ctx context.Context, n int, header http.Header) (cause endCause, seconds int64) {
 	if r.budget.spent() {
-		return budgetSpent
+		return endedOverBudget, 0
 	}
 	seconds, asked := parseRetryAfter(header.Values("Retry-After"), r.now())
 	wait, ok := nextWait(n, seconds, asked, r.random)
 	if !ok {
-		return fmt.Sprintf("el servidor pide esperar %d s, y más de %s no se espera", seconds, spell(longestObeyedRetryAfter))
+		return endedTooLong, seconds
 	}
 	why := "al azar, hasta " + spell(backoffCeiling(n))
 	if asked {
@@ -228,15 +264,15 @@ func (r *registration) waitAfter(ctx context.Context, n int, header http.Header)
 	}
 	fmt.Fprintf(r.out, "espera de %s (%s)\n", spell(wait), why)
 	if err := r.wait(ctx, wait); err != nil {
-		return "interrumpido"
+		return endedInterrupted, seconds
 	}
 	if r.budget.spent() { // by others, meanwhile
-		return budgetSpent
+		return endedOverBudget, seconds
 	}
-	return ""
+	return goesOn, seconds
 }
 
-func (r *registration) succeed(e ending) error {
+func (r *registrar) succeed(e ending) {
 	fmt.Fprintf(r.out, "registrado en el intento %d", e.attempts)
 	if location := e.got.header.Get("Location"); location != "" {
 		fmt.Fprintf(r.out, ": %s", printable([]byte(location), shownBody))
@@ -245,13 +281,12 @@ func (r *registration) succeed(e ending) error {
 		fmt.Fprint(r.out, "; es la respuesta guardada de la petición original, que se hizo una sola vez")
 	}
 	fmt.Fprintln(r.out)
-	return nil
 }
 
 // giveUp tells the end: why it stopped, and what is known now.
-func (r *registration) giveUp(e ending) error {
+func (r *registrar) giveUp(s registration, e ending) {
 	refused := e.refused()
-	verdict, known := "no confirmado", "repetir más tarde con la misma llave es seguro, no registra dos veces: --key "+shellQuote(r.key)
+	verdict, known := "no confirmado", "repetir más tarde con la misma llave es seguro, no registra dos veces: --key "+shellQuote(s.key)
 	switch {
 	case r.keyPerAttempt:
 		known = "cada intento llevó otra llave, y nadie sabe cuántas veces quedó registrado"
@@ -264,12 +299,11 @@ func (r *registration) giveUp(e ending) error {
 	case refused && e.uncertain:
 		known = "hay que corregir lo que indica; " + known
 	case refused && e.got.problemType() == problemBase+"llave-reutilizada":
-		verdict, known = "no registrado", "esa llave ya es de otra petición y hace falta otra: "+shellQuote(r.key)
+		verdict, known = "no registrado", "esa llave ya es de otra petición y hace falta otra: "+shellQuote(s.key)
 	case refused:
-		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada; corregida, puede llevar la misma llave: --key "+shellQuote(r.key)
+		verdict, known = "no registrado", "el servidor rechazó la petición y no guardó nada; corregida, puede llevar la misma llave: --key "+shellQuote(s.key)
 	}
-	fmt.Fprintf(r.out, "%s: %s; %s\n", verdict, e.reason, known)
-	return errNotRegistered
+	fmt.Fprintf(r.out, "%s: %s; %s\n", verdict, e.why(), known)
 }
 
 // shellQuote writes text so that a shell reads it back as one word.

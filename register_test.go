@@ -26,27 +26,39 @@ type registerRun struct {
 	waits []time.Duration
 }
 
+// aRegistration is a client and what it is to register.
+type aRegistration struct {
+	registrar
+	registration
+}
+
+func (r *aRegistration) validate() error {
+	return errors.Join(r.registrar.validate(), r.accepts(r.registration))
+}
+
 // newRegistration registers against base, with half of each ceiling as jitter and
 // waits that are noted in run instead of passing.
-func newRegistration(t *testing.T, base string, run *registerRun) *registration {
+func newRegistration(t *testing.T, base string, run *registerRun) *aRegistration {
 	t.Helper()
-	return &registration{
-		base: mustURL(t, base), name: "agenda", url: "http://127.0.0.1:1/<&>", token: "escritura-a", simulate: loseFirst,
-		attempts: registerAttempts, attemptTimeout: wireLimit,
-		newKey: func() string { return "llave-nueva" }, random: func() float64 { return 0.5 }, now: time.Now,
-		wait: func(_ context.Context, d time.Duration) error { run.waits = append(run.waits, d); return nil },
-		out:  io.Discard,
+	return &aRegistration{
+		registrar{
+			base: mustURL(t, base), token: "escritura-a", simulate: loseFirst, attempts: registerAttempts, attemptTimeout: wireLimit,
+			newKey: func() string { return "llave-nueva" }, random: func() float64 { return 0.5 }, now: time.Now,
+			wait: func(_ context.Context, d time.Duration) error { run.waits = append(run.waits, d); return nil },
+			out:  io.Discard, transport: newTransport(),
+		},
+		registration{name: "agenda", url: "http://127.0.0.1:1/<&>"},
 	}
 }
 
-func (run *registerRun) do(t *testing.T, ctx context.Context, r *registration) {
+func (run *registerRun) do(t *testing.T, ctx context.Context, r *aRegistration) {
 	t.Helper()
 	if err := r.validate(); err != nil {
 		t.Fatalf("validate: %v", err)
 	}
 	var out strings.Builder
 	r.out = &out
-	run.err = r.run(ctx)
+	run.err = r.register(ctx, r.registration)
 	run.lines = strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
@@ -344,19 +356,19 @@ func TestRegisterArguments(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		change func(r *registration)
+		change func(r *aRegistration)
 		want   string
 	}{
-		{"good", func(*registration) {}, ""},
-		{"no fault asked for", func(r *registration) { r.simulate = "" }, ""},
-		{"a base with a path", func(r *registration) { r.base.Path = "/x" }, "--base: a server's address ends with the host and port, without a path"},
-		{"a credential with a line end", func(r *registration) { r.token = "a\r\nX: b" }, "--token: only visible ASCII characters can travel in a header field"},
-		{"a fault with blanks around", func(r *registration) { r.simulate = " a" }, "--simulate: a header field cannot carry white space at either end"},
-		{"a name that is no text", func(r *registration) { r.name = "\xff" }, "<name> and <url> must be UTF-8 text"},
-		{"no attempts", func(r *registration) { r.attempts = 0 }, "--attempts: at least one is needed"},
-		{"no time", func(r *registration) { r.attemptTimeout = 0 }, "--attempt-timeout: must be more than nothing"},
-		{"a key and none", func(r *registration) { r.key, r.noKey = "k", true }, "--key and --no-key exclude each other"},
-		{"a key that cannot travel", func(r *registration) { r.key = "ñ" }, "--key: a key has only printable ASCII characters"},
+		{"good", func(*aRegistration) {}, ""},
+		{"no fault asked for", func(r *aRegistration) { r.simulate = "" }, ""},
+		{"a base with a path", func(r *aRegistration) { r.base.Path = "/x" }, "--base: a server's address ends with the host and port, without a path"},
+		{"a credential with a line end", func(r *aRegistration) { r.token = "a\r\nX: b" }, "--token: only visible ASCII characters can travel in a header field"},
+		{"a fault with blanks around", func(r *aRegistration) { r.simulate = " a" }, "--simulate: a header field cannot carry white space at either end"},
+		{"a name that is no text", func(r *aRegistration) { r.name = "\xff" }, "<name> and <url> must be UTF-8 text"},
+		{"no attempts", func(r *aRegistration) { r.attempts = 0 }, "--attempts: at least one is needed"},
+		{"no time", func(r *aRegistration) { r.attemptTimeout = 0 }, "--attempt-timeout: must be more than nothing"},
+		{"a key and none", func(r *aRegistration) { r.key, r.noKey = "k", true }, "--key and --no-key exclude each other"},
+		{"a key that cannot travel", func(r *aRegistration) { r.key = "ñ" }, "--key: a key has only printable ASCII characters"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

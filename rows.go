@@ -6,7 +6,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -52,12 +51,7 @@ func (r serviceRow) key(batch string) string {
 	if r.limitMS != nil {
 		limit = strconv.FormatInt(*r.limitMS, 10)
 	}
-	var framed []byte // each part behind its length, so that no two lists are spelled alike
-	for _, part := range []string{batch, r.name, r.url, limit} {
-		framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
-		framed = append(framed, part...)
-	}
-	return uuid.NewSHA1(uuid.MustParse(rowSpace), framed).String()
+	return uuid.NewSHA1(uuid.MustParse(rowSpace), appendFramed(nil, batch, r.name, r.url, limit)).String()
 }
 
 // readRows reads a file: JSON lines when it begins with a brace, CSV otherwise (a header
@@ -192,8 +186,8 @@ func jsonRow(line []byte) (row serviceRow, why string) {
 		return serviceRow{}, tooLong()
 	}
 	doc, err := parseDocument(line)
-	if err != nil {
-		return serviceRow{}, strings.TrimPrefix(err.Error(), errUnreadableDocument.Error()+": ")
+	if unreadable, ok := errors.AsType[*documentError](err); ok {
+		return serviceRow{}, unreadable.reason
 	}
 	var faults []string
 	text := func(value jsonValue, member string) string {

@@ -89,6 +89,19 @@ func serve(ctx context.Context, log *slog.Logger, sites []site, drain func(ctx c
 	return err
 }
 
+// serveInside runs sites beside its caller, until ctx ends or end is called: for a tool
+// that needs servers of its own. end, to be called once, waits until they have stopped,
+// and returns serve's error.
+func serveInside(ctx context.Context, log *slog.Logger, sites []site, drain func(ctx context.Context)) (end func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, log, sites, drain) }()
+	return func() error {
+		cancel()
+		return <-served
+	}
+}
+
 // newHTTPServer gives a site the limits that every server of ours has.
 func newHTTPServer(s site, log *slog.Logger) *http.Server {
 	server := &http.Server{

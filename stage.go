@@ -1,6 +1,6 @@
-// stage.go owns the servers that one case of the experiment is played on: a revisor on a
-// throw-away database, a lab for it to check, a gateway in front of it, all on free ports
-// of loopback. It must not know what is played.
+// stage.go owns the servers that a tool plays on, all on free ports of loopback: for a case
+// of the experiment a revisor on a throw-away database, a lab for it to check and a gateway
+// in front of it; for a check of verify a gateway alone. It must not know what is played.
 
 package main
 
@@ -8,7 +8,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"time"
 )
@@ -34,7 +33,7 @@ func (p *process) openScene(seen *observer, ignoresKeys bool) (*scene, error) {
 // openSceneWith is openScene with an origin that is broken in any way. The origin listens
 // twice: behind the observer for the gateway, and without it for the judge.
 func (p *process) openSceneWith(seen *observer, broken defects) (*scene, error) {
-	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := p.stageLog()
 	listeners := map[string]net.Listener{}
 	abandon := func(err error) (*scene, error) {
 		for _, l := range listeners {
@@ -56,38 +55,54 @@ func (p *process) openSceneWith(seen *observer, broken defects) (*scene, error) 
 	if err != nil {
 		return abandon(err)
 	}
-	ctx, cancel := context.WithCancel(p.ctx)
-	handlers := map[string]http.Handler{
-		"revisor": seen.around(role.handler),
-		"judge":   role.handler,
-		"lab":     newLab(labConfig{limits: labLimits{bytes: stageLabBytes, requests: stageLabRequests}, log: log, now: p.now}),
-		"gateway": newGateway(gatewayConfig{
-			target: urlOf(listeners, "revisor"), simulate: true, log: log,
+	sites := []site{
+		{role: "revisor", listener: listeners["revisor"], handler: seen.around(role.handler)},
+		{role: "judge", listener: listeners["judge"], handler: role.handler},
+		{role: "lab", listener: listeners["lab"], base: p.ctx, handler: newLab(labConfig{
+			limits: labLimits{bytes: stageLabBytes, requests: stageLabRequests}, log: log, now: p.now,
+		})},
+		{role: "gateway", listener: listeners["gateway"], handler: newGateway(gatewayConfig{
+			target: urlOf(listeners["revisor"]), simulate: true, log: log,
 			received: func() { seen.saw(gatewayHasAll) }, dropped: func() { seen.saw(gatewayDrops) },
-		}),
+		})},
 	}
-	var sites []site
-	for name, l := range listeners {
-		s := site{role: name, listener: l, handler: handlers[name]}
-		if name == "lab" {
-			s.base = ctx
-		}
-		sites = append(sites, s)
-	}
-	served := make(chan error, 1)
-	go func() { served <- serve(ctx, log, sites, role.drain) }()
+	end := serveInside(p.ctx, log, sites, role.drain)
 	return &scene{
-		gateway: urlOf(listeners, "gateway"), judge: urlOf(listeners, "judge"), token: practiceWriter,
+		gateway: urlOf(listeners["gateway"]), judge: urlOf(listeners["judge"]), token: practiceWriter,
 		close: func() error {
-			cancel()
-			err := <-served
+			err := end()
 			release()
 			return err
 		},
 	}, nil
 }
 
-// urlOf is the base address of a role.
-func urlOf(listeners map[string]net.Listener, role string) *url.URL {
-	return &url.URL{Scheme: "http", Host: addressOf(listeners, role)}
+// stageLog tells what goes wrong with the servers, and nothing else: standard output is
+// the tool's.
+func (p *process) stageLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// openLossyGateway runs a gateway on a free port of loopback, in front of target, that
+// meets the first arrival of each request with a fault. What it does to exchanges it does
+// not log: that is the tool's to tell. base is where it listens.
+func (p *process) openLossyGateway(target *url.URL, text string) (base *url.URL, end func(), err error) {
+	f, err := parseFault(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	listener, err := listen("gateway", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	log := p.stageLog()
+	sites := []site{{role: "gateway", listener: listener, handler: newGateway(gatewayConfig{
+		target: target, plan: newFaultPlan([]fault{f}, 0), now: p.now, log: slog.New(slog.DiscardHandler),
+	})}}
+	stop := serveInside(p.ctx, log, sites, func(context.Context) {})
+	return urlOf(listener), func() {
+		if err := stop(); err != nil {
+			log.Error("a gateway that loses answers did not run to its end", "fault", text, "error", err)
+		}
+	}, nil
 }

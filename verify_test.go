@@ -285,7 +285,7 @@ func promiseProfile(t *testing.T, base string) *profile {
 func runVerify(t *testing.T, ctx context.Context, p *profile, change func(v *verification)) ([]string, error) {
 	t.Helper()
 	var out strings.Builder
-	gateways := process{now: time.Now}
+	gateways := process{ctx: ctx, stderr: io.Discard, now: time.Now}
 	v := &verification{
 		profile: p, newUnique: func() string { return "v-" + uuid.NewString()[:13] }, newKey: uuid.NewString,
 		wait: pause, now: time.Now, lossy: gateways.openLossyGateway, bursts: []int{2, 10}, atOnce: 32,
