@@ -33,7 +33,7 @@ type intent struct {
 func (v *verification) intend() *intent {
 	i := &intent{v: v, unique: v.newUnique(), key: v.newKey()}
 	i.values = map[string]string{"unique": i.unique}
-	v.remember(0, i.unique)
+	v.left.remember(0, i.unique)
 	return i
 }
 
@@ -44,7 +44,7 @@ func (i *intent) like(change func(*intent)) *intent {
 	other.values = map[string]string{"unique": i.unique}
 	change(&other)
 	other.values["unique"] = other.unique
-	i.v.remember(other.as, other.unique)
+	i.v.left.remember(other.as, other.unique)
 	return &other
 }
 
@@ -111,7 +111,7 @@ func (i *intent) learn(got answer) {
 	}
 	if id := i.idIn(got); id != "" {
 		i.values["id"] = id
-		i.v.made(i.as, i.unique, id)
+		i.v.left.made(i.as, i.unique, id)
 	}
 }
 
@@ -167,7 +167,7 @@ func (i *intent) recovers(ctx context.Context, t requestTemplate) error {
 func (i *intent) effects(ctx context.Context) (int, error) {
 	how := i.v.profile.counting
 	if how == nil {
-		return i.v.idsOf(i.as, i.unique), nil
+		return i.v.left.idsOf(i.as, i.unique), nil
 	}
 	c := i.call(requestTemplate{method: "GET", path: how.path})
 	c.base = i.v.profile.base // not by the way on which answers are lost
@@ -205,7 +205,7 @@ func (i *intent) removes(ctx context.Context, keys ...string) error {
 	if err != nil {
 		return fmt.Errorf("al retirar con %s %s: %w", c.method, c.path, err)
 	}
-	i.v.removed(i.as, i.values["id"])
+	i.v.left.removed(i.as, i.values["id"])
 	return nil
 }
 

@@ -60,7 +60,8 @@
 //	                  the origin did, matrix.go tells it, stage.go sets the servers up
 //	verify.go         the judge of an Idempotency-Key; checks.go lists its checks: burst.go
 //	                  those of an original at work, malformed.go of bad keys, lost.go of
-//	                  lost answers, lasting.go of what lasts
+//	                  lost answers, lasting.go of what lasts; leftovers.go is what they
+//	                  leave behind
 //	profile.go        what an API says of itself; profilefile.go reads it, template.go
 //	                  fills places in, request.go a request, expectation.go an answer
 //	intent.go         one thing that a client wants done once; counting.go counts it,
