@@ -329,8 +329,20 @@ type experimentCommand struct {
 
 // Run makes the experiment on servers of its own.
 func (c *experimentCommand) Run(p *process) error {
-	e := &experiment{open: p.openScene, newKey: uuid.NewString, now: p.now}
-	return e.tell(p.ctx, p.stdout, c.Format)
+	return c.tell(p, &experiment{open: p.openScene, newKey: uuid.NewString, now: p.now})
+}
+
+// tell makes an experiment and tells it. An error says that the matrix is not as it must
+// be, and where; or why there is none.
+func (c *experimentCommand) tell(p *process, e *experiment) error {
+	reports, err := e.run(p.ctx)
+	if err != nil {
+		return err
+	}
+	if err := writeMatrix(p.stdout, c.Format, reports); err != nil {
+		return err
+	}
+	return judgeMatrix(reports)
 }
 
 // backupCommand copies the database.

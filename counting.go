@@ -49,6 +49,14 @@ func (r *profileReader) counting(n profileNode) *counting {
 	return c
 }
 
+// demandEffects is the error of more effects than were wanted, or of fewer.
+func demandEffects(got, want int) error {
+	if got != want {
+		return fmt.Errorf("efectos: %d; se esperaba %d", got, want)
+	}
+	return nil
+}
+
 // read counts the effects of unique in an answer, and lists the ids of those that have one.
 func (c *counting) read(got answer, unique string) (effects int, ids []string, err error) {
 	if got.status == http.StatusNotFound && hasPlace(c.path, "unique") {

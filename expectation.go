@@ -29,6 +29,14 @@ func (e expectation) met(got answer) bool {
 	})
 }
 
+// demand is the error of an answer that is none of them.
+func (e expectation) demand(got answer) error {
+	if !e.met(got) {
+		return unexpected(got, e.String())
+	}
+	return nil
+}
+
 // given tells whether the profile says anything here.
 func (e expectation) given() bool { return len(e.answers) > 0 || e.wait }
 

@@ -1,6 +1,7 @@
 // experiment.go owns the tool experiment: six things that a client can do after its answer
 // was lost, the conversation of each, and what the origin is seen to have done. It speaks
-// HTTP like any client; it must not know revisor's insides, nor how its servers are made.
+// HTTP like any client; it must not know revisor's insides, how its servers are made, nor
+// how what came of it is told.
 
 package main
 
@@ -9,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -61,21 +61,21 @@ type experimentCase struct {
 func experimentCases() []experimentCase {
 	repeat := func(c *conversation) call { return c.post(c.key, experimentInput) }
 	return []experimentCase{
-		{"sin-contrato", "repetir, sin contrato", false, false, repeat,
-			cells{2, 0, 2, gotSecondEffect}},
-		{"llave-ignorada", "repetir, llave que se ignora", true, true, repeat,
-			cells{2, 0, 2, gotSecondEffect}},
-		{"misma-llave", "repetir, misma llave y entrada", false, true, repeat,
-			cells{2, 0, 1, gotRecorded}},
-		{"llave-nueva", "repetir, llave nueva", false, true,
-			func(c *conversation) call { return c.post(c.newKey(), experimentInput) },
-			cells{2, 0, 2, gotSecondEffect}},
-		{"otra-entrada", "misma llave, otra entrada", false, true,
-			func(c *conversation) call { return c.post(c.key, experimentOtherInput) },
-			cells{2, 0, 1, gotRefused}},
-		{"preguntar", "preguntar, sin segundo POST", false, true,
-			func(c *conversation) call { return c.ask("/operaciones/" + url.PathEscape(c.key)) },
-			cells{1, 1, 1, gotExisting}},
+		{id: "sin-contrato", action: "repetir, sin contrato", then: repeat,
+			want: cells{2, 0, 2, gotSecondEffect}},
+		{id: "llave-ignorada", action: "repetir, llave que se ignora", ignoresKeys: true, keyed: true, then: repeat,
+			want: cells{2, 0, 2, gotSecondEffect}},
+		{id: "misma-llave", action: "repetir, misma llave y entrada", keyed: true, then: repeat,
+			want: cells{2, 0, 1, gotRecorded}},
+		{id: "llave-nueva", action: "repetir, llave nueva", keyed: true,
+			then: func(c *conversation) call { return c.post(c.newKey(), experimentInput) },
+			want: cells{2, 0, 2, gotSecondEffect}},
+		{id: "otra-entrada", action: "misma llave, otra entrada", keyed: true,
+			then: func(c *conversation) call { return c.post(c.key, experimentOtherInput) },
+			want: cells{2, 0, 1, gotRefused}},
+		{id: "preguntar", action: "preguntar, sin segundo POST", keyed: true,
+			then: func(c *conversation) call { return c.ask("/operaciones/" + url.PathEscape(c.key)) },
+			want: cells{1, 1, 1, gotExisting}},
 	}
 }
 
@@ -107,19 +107,6 @@ type caseReport struct {
 	order      []event
 }
 
-// tell makes all cases and tells them in a format: see writeMatrix. An error says that the
-// matrix is not as it must be, and where; or why there is none.
-func (e *experiment) tell(ctx context.Context, out io.Writer, format string) error {
-	reports, err := e.run(ctx)
-	if err != nil {
-		return err
-	}
-	if err := writeMatrix(out, format, reports); err != nil {
-		return err
-	}
-	return judgeMatrix(reports)
-}
-
 // run makes all cases, one after the other. An error means that there is no matrix.
 func (e *experiment) run(ctx context.Context) ([]caseReport, error) {
 	var reports []caseReport
@@ -148,7 +135,6 @@ func (e *experiment) runCase(ctx context.Context, c experimentCase) (report case
 		experiment: e, ctx: ctx, servers: servers, seen: seen, transport: newTransport(),
 		report: caseReport{experimentCase: c},
 	}
-	seen.effects = talk.countEffects
 	err = talk.hold()
 	return talk.report, err
 }
@@ -166,7 +152,7 @@ type conversation struct {
 
 // hold makes the first request, loses its answer, and does what the case says.
 func (c *conversation) hold() error {
-	before, err := c.seen.begin()
+	before, err := c.seen.begin(c.countEffects)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,14 @@ func experimentOn(ctx context.Context, stderr *syncBuffer) (*experiment, *proces
 	return &experiment{open: p.openScene, newKey: uuid.NewString, now: p.now}, p
 }
 
+// tellTable lets the command make an experiment, and returns what it tells.
+func tellTable(e *experiment, p *process) (string, error) {
+	var out bytes.Buffer
+	p.stdout = &out
+	err := (&experimentCommand{Format: "table"}).tell(p, e)
+	return out.String(), err
+}
+
 // realReports makes the experiment as the command does.
 func realReports(t *testing.T) []caseReport {
 	t.Helper()
@@ -125,8 +133,7 @@ func TestExperimentFindsAWrongOrigin(t *testing.T) {
 			e.open = func(seen *observer, _ bool) (*scene, error) {
 				return p.openSceneWith(seen, defects{tt.broken: true})
 			}
-			var out bytes.Buffer
-			err := e.tell(t.Context(), &out, "table")
+			out, err := tellTable(e, p)
 			if exitStatus(err) != 1 {
 				t.Fatalf("tell() = %v, exit status %d, want 1", err, exitStatus(err))
 			}
@@ -135,8 +142,8 @@ func TestExperimentFindsAWrongOrigin(t *testing.T) {
 					t.Errorf("tell() = %q, want it to say %q", err, want)
 				}
 			}
-			if strings.Contains(out.String(), "6 de 6") {
-				t.Errorf("told %q, want not all as expected", out.String())
+			if strings.Contains(out, "6 de 6") {
+				t.Errorf("told %q, want not all as expected", out)
 			}
 		})
 	}
@@ -153,10 +160,9 @@ func TestExperimentNeedsALoss(t *testing.T) {
 		}
 		return s, err
 	}
-	var out bytes.Buffer
-	err := e.tell(t.Context(), &out, "table")
-	if err == nil || !strings.Contains(err.Error(), "caso sin-contrato: la pasarela no perdió la primera respuesta: 202") || out.Len() != 0 {
-		t.Errorf("tell() = %v, %q, want that nothing was lost", err, out.String())
+	out, err := tellTable(e, p)
+	if err == nil || !strings.Contains(err.Error(), "caso sin-contrato: la pasarela no perdió la primera respuesta: 202") || out != "" {
+		t.Errorf("tell() = %v, %q, want that nothing was lost", err, out)
 	}
 }
 
@@ -241,9 +247,8 @@ func TestExperimentInterrupted(t *testing.T) {
 		cancel()
 		return opened, err
 	}
-	var out bytes.Buffer
-	if err := e.tell(ctx, &out, "table"); err == nil || err.Error() != "interrumpido" || out.Len() != 0 {
-		t.Errorf("tell() = %v, %q, want interrumpido and nothing told", err, out.String())
+	if out, err := tellTable(e, p); err == nil || err.Error() != "interrumpido" || out != "" {
+		t.Errorf("tell() = %v, %q, want interrumpido and nothing told", err, out)
 	}
 	for _, address := range []string{opened.gateway.Host, opened.judge.Host} {
 		if conn, err := net.Dial("tcp", address); !errors.Is(err, syscall.ECONNREFUSED) {

@@ -55,7 +55,7 @@ func (kind malformedKind) check(ctx context.Context, v *verification) error {
 			return fmt.Errorf("con la llave %q no hubo respuesta: %s", lines, whyNoAnswer(err))
 		}
 		i.learn(got)
-		if err := isExpected(got, v.profile.malformed); err != nil {
+		if err := v.profile.malformed.demand(got); err != nil {
 			return fmt.Errorf("con la llave %.80q %w", lines, err)
 		}
 		if err := i.expectEffects(ctx, 0); err != nil {

@@ -39,10 +39,9 @@ type event struct {
 // for concurrent use.
 type observer struct {
 	now func() time.Time
-	// effects asks the origin's own records how many effects there are, past the observer.
-	effects func() (int, error)
 
 	mu      sync.Mutex
+	effects func() (int, error) // see begin
 	began   time.Time
 	request int // the client's current one
 	events  []event
@@ -51,19 +50,19 @@ type observer struct {
 	known   int            // effects seen so far
 }
 
-// newObserver returns an observer that has seen nothing. Give it effects before the
-// first request.
+// newObserver returns an observer that has seen nothing. It can stand around its origin at
+// once; begin comes before the first request.
 func newObserver(now func() time.Time) *observer {
 	return &observer{now: now, arrived: map[string]int{}}
 }
 
 // begin starts the observation, and returns how many effects there are already: they are
-// no events.
-func (o *observer) begin() (int, error) {
-	before, err := o.effects()
+// no events. effects asks the origin's own records how many there are, past the observer.
+func (o *observer) begin(effects func() (int, error)) (int, error) {
+	before, err := effects()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.known, o.began = before, o.now()
+	o.effects, o.known, o.began = effects, before, o.now()
 	return before, err
 }
 
@@ -90,7 +89,10 @@ func (o *observer) note(what happening) {
 // look reads the origin's records, and each effect that is new in them happened at the
 // latest now. It returns how many there are.
 func (o *observer) look() (int, error) {
-	count, err := o.effects()
+	o.mu.Lock()
+	effects := o.effects
+	o.mu.Unlock()
+	count, err := effects() // not under the lock: it is a request, and others are observed meanwhile
 	if err != nil {
 		return 0, err
 	}

@@ -81,7 +81,9 @@ func TestObserverPassesOn(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", observedBody+1)
 	seen := newObserver(time.Now)
-	seen.effects = func() (int, error) { return 0, nil }
+	if before, err := seen.begin(func() (int, error) { return 3, nil }); before != 3 || err != nil {
+		t.Errorf("begin() = %d, %v, want 3", before, err)
+	}
 	address := serveHandler(t, seen.around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.Header().Set("X-Own", "yes")

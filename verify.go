@@ -116,12 +116,7 @@ func (v *verification) run(ctx context.Context) error {
 
 // reach asks whether anybody is there at all, so that the reason is told once.
 func (v *verification) reach(ctx context.Context) error {
-	path := "/"
-	if v.profile.counting != nil {
-		path = v.profile.counting.path
-	}
-	_, err := v.attempt(ctx, v.resume(begun{unique: v.newUnique()}).call(requestTemplate{method: http.MethodGet, path: path}))
-	if err != nil {
+	if _, err := v.resume(begun{unique: v.newUnique()}).look(ctx); err != nil {
 		return fmt.Errorf("el servidor %s no contesta: %w", v.profile.base.Redacted(), err)
 	}
 	return nil
@@ -221,7 +216,7 @@ func (v *verification) look(ctx context.Context) error {
 		got, read := lists[b.as]
 		if !read || hasPlace(how.path, "unique") {
 			var err error
-			if got, err = v.attempt(ctx, v.resume(b).call(requestTemplate{method: http.MethodGet, path: how.path})); err != nil {
+			if got, err = v.resume(b).look(ctx); err != nil {
 				return err
 			}
 			lists[b.as] = got

@@ -108,7 +108,7 @@ var walls = []wall{
 	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
 	{[]string{"observer.go"}, []string{"attempt.go:answer"}},
-	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "matrix.go:writeMatrix", "attempt.go", "problem.go:problemBase"})},
+	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "attempt.go", "problem.go:problemBase"})},
 	{[]string{"matrix.go"}, []string{"experiment.go", "observer.go", "http.go:encodeJSON"}},
 	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
 
@@ -125,7 +125,7 @@ var walls = []wall{
 		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
-		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "stage.go", "script.go", "backoff.go",
+		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "matrix.go:writeMatrix", "stage.go", "script.go", "backoff.go",
 		"batch.go", "rows.go", "outcome.go", "attempt.go:printable", "attempt.go:shownBody",
 		"attempt.go:validateBase", "gateway.go:newGateway", "gateway.go:gatewayConfig", "faults.go:fault", "faults.go:newFaultPlan", "plan.go:parseFault",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
