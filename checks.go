@@ -72,7 +72,7 @@ func promiseChecks(p *profile) []check {
 		{"other-route", "la misma llave en otra ruta: la respuesta no es la de la primera", policyRoute,
 			unless(p.other != nil && (p.other.own || p.mismatch.given()), "el perfil no trae otra ruta con llave (other_route)"), checkOtherRoute},
 		{"quoted-key", "la llave con comillas y sin ellas es la misma", draftSyntax,
-			unless(p.spelling == "both", "el perfil no dice que sean la misma (key.spelling: both)"), checkQuotedKey},
+			unless(p.spelling == spelledBoth, "el perfil no dice que sean la misma (key.spelling: both)"), checkQuotedKey},
 	}
 	for _, kind := range malformedKinds(p) {
 		lacks := unless(p.malformed.given(), lacksMalformed)

@@ -64,13 +64,13 @@ func (i *intent) call(t requestTemplate) call {
 
 // spelled is the key as the API wants it.
 func (i *intent) spelled() string {
-	if i.v.profile.spelling == "quoted" {
+	if i.v.profile.spelling == spelledQuoted {
 		return quoteKey(i.key)
 	}
 	return i.key
 }
 
-// quoteKey spells a key of letters, digits and dashes as a String (RFC 9651 section 3.3.3).
+// quoteKey spells a key without quotes and backslashes as a String (RFC 9651 section 3.3.3).
 func quoteKey(key string) string { return `"` + key + `"` }
 
 // send makes a request under the intention's key.

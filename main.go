@@ -63,7 +63,8 @@
 //	                  lost answers, lasting.go of what lasts; leftovers.go is what they
 //	                  leave behind
 //	profile.go        what an API says of itself; profilefile.go reads it, template.go
-//	                  fills places in, request.go a request, expectation.go an answer
+//	                  fills places in, request.go a request, expectation.go an answer,
+//	                  pointer.go finds a value in one
 //	intent.go         one thing that a client wants done once; counting.go counts it,
 //	                  rawcall.go sends what no library would
 //	report.go         what it tells; junit.go and tap.go, for machines that ask so

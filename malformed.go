@@ -44,9 +44,9 @@ func (kind malformedKind) check(ctx context.Context, v *verification) error {
 	for n := range kind.lines("", 0) {
 		i := v.intend()
 		lines := kind.lines(i.key, v.profile.longest)[n]
-		if v.profile.spelling == "quoted" {
+		if v.profile.spelling == spelledQuoted {
 			for l, line := range lines {
-				lines[l] = `"` + strings.Trim(line, `"`) + `"`
+				lines[l] = quoteKey(strings.Trim(line, `"`))
 			}
 		}
 		c := i.call(v.profile.create)

@@ -19,7 +19,7 @@ import (
 var (
 	pure = []string{
 		"budget.go", "document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"plan.go", "prefer.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go", "template.go",
+		"plan.go", "pointer.go", "prefer.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go", "template.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
