@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http/httptrace"
 	"sync"
 )
 
@@ -107,13 +106,12 @@ func (v *verification) rivals(ctx context.Context) error {
 	rival, changed := v.changedFrom(i)
 	written := make(chan struct{})
 	sent := sync.OnceFunc(func() { close(written) })
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent() }})
 	var first answer
 	var failed error
 	var original sync.WaitGroup
 	original.Go(func() {
 		defer sent()
-		first, failed = i.send(traced, slow)
+		first, failed = i.send(tellWritten(ctx, sent), slow)
 	})
 	<-written
 	second, err := rival.send(ctx, changed)
@@ -127,7 +125,7 @@ func (v *verification) rivals(ctx context.Context) error {
 	i.learn(first)
 	rival.learn(second)
 	done, refused := first, second
-	if v.profile.created.met(second) && v.profile.mismatch.met(first) {
+	if v.profile.created.met(second) && !v.profile.created.met(first) {
 		done, refused = second, first
 	}
 	if err := v.profile.created.demand(done); err != nil {

@@ -1,5 +1,6 @@
 // expectation.go owns what a profile lets an answer be: statuses, the type of a problem,
-// waiting; how that is read, and whether an answer is so. It must not know which question was asked.
+// waiting; how that is read, and whether an answer is so. It must not know which question
+// was asked.
 
 package main
 

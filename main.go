@@ -50,7 +50,8 @@
 //	gateway.go        the proxy that spoils exchanges; faults.go says which, plan.go how
 //	                  that is written; upload.go lends the request's body out, delivery.go
 //	                  is the client's side, duplicate.go sends twice, ledger.go keeps account
-//	attempt.go        one request on the wire, for the tools
+//	attempt.go        one request on the wire, for the tools; printable.go, what they show
+//	                  of it
 //	register.go       the client that retries well
 //	batch.go          many registrations, safe to send again; rows.go reads their file,
 //	                  outcome.go tells what became of them, budget.go knows when to stop

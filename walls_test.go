@@ -19,7 +19,7 @@ import (
 var (
 	pure = []string{
 		"budget.go", "document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "fresh.go", "keyfield.go", "limiter.go",
-		"plan.go", "pointer.go", "prefer.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go", "template.go",
+		"plan.go", "pointer.go", "prefer.go", "printable.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go", "template.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
@@ -97,20 +97,26 @@ var walls = []wall{
 		"register.go:registration",
 	}},
 	{[]string{"outcome.go"}, []string{
-		"attempt.go:answer", "attempt.go:printable", "field.go", "keyfield.go", "http.go:encodeJSON", "problem.go:problemBase", "register.go:ending", "register.go:attemptLine", "register.go:mayRepeat",
+		"attempt.go:answer", "printable.go", "field.go", "keyfield.go", "http.go:encodeJSON", "problem.go:problemBase", "register.go:ending", "register.go:attemptLine", "register.go:mayRepeat",
 	}},
 	// What an API says of itself knows no check, and a check no API.
 	{[]string{"profilefile.go", "leftovers.go"}, nil},
-	{[]string{"expectation.go", "rawcall.go", "counting.go", "request.go", "profile.go"}, slices.Concat(pure, profiles, []string{"attempt.go", "transport.go:userAgent"})},
+	{[]string{"profile.go"}, slices.Concat(pure, profiles, []string{"attempt.go:validateBase"})},
+	{[]string{"request.go"}, slices.Concat(pure, profiles, []string{"attempt.go:call"})},
+	{[]string{"expectation.go", "counting.go"}, slices.Concat(pure, profiles, []string{"attempt.go:answer"})},
+	{[]string{"rawcall.go"}, []string{
+		"keyfield.go:keyHeader", "transport.go:userAgent",
+		"attempt.go:call", "attempt.go:answer", "attempt.go:answerWithin", "attempt.go:maxAnswerHeader", "attempt.go:errAnswerTooLong",
+	}},
 	{[]string{"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go"}, slices.Concat(pure, profiles, []string{
 		"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "leftovers.go", "rawcall.go", "attempt.go", "report.go",
 	})},
-	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
+	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "printable.go"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
 	{[]string{"observer.go"}, []string{"attempt.go:answer"}},
 	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "attempt.go", "problem.go:problemBase"})},
 	{[]string{"matrix.go"}, []string{"experiment.go", "observer.go", "http.go:encodeJSON"}},
-	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
+	{[]string{"backoff.go"}, []string{"retry.go", "printable.go:spell", "register.go:registerAttempts"}},
 
 	// The process: it puts together, and knows nobody's insides.
 	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
@@ -126,7 +132,7 @@ var walls = []wall{
 	}},
 	{[]string{"commands.go"}, slices.Concat(storage, []string{
 		"cli.go:usageError", "cli.go:validateListen", "main.go", "serve.go", "pause.go", "register.go", "verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "matrix.go:writeMatrix", "stage.go", "script.go", "backoff.go",
-		"batch.go", "rows.go", "outcome.go", "attempt.go:printable", "attempt.go:shownBody",
+		"batch.go", "rows.go", "outcome.go", "printable.go",
 		"attempt.go:validateBase", "gateway.go:newGateway", "gateway.go:gatewayConfig", "faults.go:fault", "faults.go:newFaultPlan", "plan.go:parseFault",
 		"credentials.go:newCredential", "policy.go:wireTime", "defects.go",
 	})},
