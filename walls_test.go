@@ -109,7 +109,8 @@ var walls = []wall{
 		"attempt.go:call", "attempt.go:answer", "attempt.go:answerWithin", "attempt.go:maxAnswerHeader", "attempt.go:errAnswerTooLong",
 	}},
 	{[]string{"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go"}, slices.Concat(pure, profiles, []string{
-		"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "leftovers.go", "rawcall.go", "attempt.go", "report.go",
+		"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "leftovers.go", "rawcall.go", "report.go",
+		"attempt.go:newTransport", "attempt.go:attempt", "attempt.go:call", "attempt.go:answer", "attempt.go:whyNoAnswer", "attempt.go:tellWritten",
 	})},
 	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "printable.go"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
