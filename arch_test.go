@@ -84,6 +84,7 @@ func TestImportWalls(t *testing.T) {
 		"os":                                  {"main.go", "commands.go", "databasecommands.go", "input.go", "dbfile.go", "backup.go"},
 		"os/signal":                           {"main.go"},
 		"math/rand/v2":                        {"main.go"},
+		"net/http/httptrace":                  {"attempt.go"},
 		"net/http/httputil":                   {"gateway.go"},
 		"github.com/julienschmidt/httprouter": {"http.go", "server.go", "services.go", "v1.go", "revisions.go", "maintenance.go", "policy.go"},
 		"net/http": {

@@ -1,6 +1,6 @@
 // attempt.go owns one attempt of a client of ours: a fresh connection, exactly one
-// request on the wire, an answer read under a limit, and how either outcome is told
-// to a person. It knows nothing of what is asked, of retries, or of revisor's insides.
+// request on the wire, an answer read under a limit, and why there was none. It knows
+// nothing of what is asked, of retries, or of revisor's insides.
 
 package main
 
@@ -10,27 +10,20 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
-const (
-	// maxAnswerHeader is far above what any answer of ours needs, and bounds what a
-	// stranger's answer can make us keep.
-	maxAnswerHeader = 256 << 10
-	// shownBody is how many characters of a body are shown in one line: a problem of
-	// ours fits, a page of HTML does not.
-	shownBody = 600
-)
+// maxAnswerHeader is far above what any answer of ours needs, and bounds what a stranger's
+// answer can make us keep, in bytes.
+const maxAnswerHeader = 256 << 10
 
 // errAnswerTooLong says that an answer's body went past the limit of the attempt.
 var errAnswerTooLong = errors.New("answer over the limit")
@@ -92,13 +85,23 @@ func attempt(ctx context.Context, transport *http.Transport, timeout time.Durati
 		return answer{}, err
 	}
 	defer resp.Body.Close()
-	got := answer{status: resp.StatusCode, header: resp.Header}
-	got.body, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if int64(len(got.body)) > limit {
-		got.body = got.body[:limit]
-		return got, errAnswerTooLong
+	return answerWithin(resp, limit)
+}
+
+// answerWithin reads at most limit bytes of the body; errAnswerTooLong tells that there
+// are more.
+func answerWithin(resp *http.Response, limit int64) (answer, error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if int64(len(body)) > limit {
+		body, err = body[:limit], errAnswerTooLong
 	}
-	return got, err
+	return answer{resp.StatusCode, resp.Header, body}, err
+}
+
+// tellWritten is ctx for an attempt that calls written as soon as its whole request is
+// on its way.
+func tellWritten(ctx context.Context, written func()) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { written() }})
 }
 
 // line is the answer in one line: status and body.
@@ -172,38 +175,4 @@ func errnoLine(errno syscall.Errno) string {
 		return "ENETUNREACH, no hay camino hasta esa red"
 	}
 	return printable([]byte(errno.Error()), shownBody)
-}
-
-// printable makes text from strangers safe for a terminal and for one line: what is
-// not a printable character (control codes, line ends, direction marks, bytes that
-// are not UTF-8) is shown as an escape. At most limit characters of it are shown.
-func printable(text []byte, limit int) string {
-	var out strings.Builder
-	for n := 0; len(text) > 0; n++ {
-		if n == limit {
-			out.WriteString("…")
-			break
-		}
-		r, size := utf8.DecodeRune(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&out, `\x%02x`, text[0])
-		case unicode.IsPrint(r):
-			out.WriteRune(r)
-		default:
-			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-		text = text[size:]
-	}
-	return out.String()
-}
-
-// spell writes a duration as a person says it: 231 ms, 1,5 s, 2 s.
-func spell(d time.Duration) string {
-	if d < time.Second {
-		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
-	}
-	// From whole milliseconds, so that no 1.5270000000000001 comes out.
-	seconds := strconv.FormatFloat(float64(d.Milliseconds())/1000, 'f', -1, 64)
-	return strings.Replace(seconds, ".", ",", 1) + " s"
 }

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http/httptrace"
 	"sync"
 )
 
@@ -60,15 +59,11 @@ func (v *verification) meets(ctx context.Context, size int) (refused bool, err e
 		switch {
 		case v.profile.inFlight.met(got):
 			refused = true
-		case isSame(got, *original) != nil:
+		case demandReplay(got, *original) != nil:
 			return false, unexpected(got, v.profile.inFlight.String()+", o la repetición exacta del original")
 		}
 	}
-	later, err := i.send(ctx, slow)
-	if err != nil {
-		return refused, err
-	}
-	if err := isSame(later, *original); err != nil {
+	if _, err := i.repeat(ctx, slow, *original); err != nil {
 		return refused, fmt.Errorf("después, cuando ya terminó: %w", err)
 	}
 	return refused, i.expectEffects(ctx, 1)
@@ -111,13 +106,12 @@ func (v *verification) rivals(ctx context.Context) error {
 	rival, changed := v.changedFrom(i)
 	written := make(chan struct{})
 	sent := sync.OnceFunc(func() { close(written) })
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent() }})
 	var first answer
 	var failed error
 	var original sync.WaitGroup
 	original.Go(func() {
 		defer sent()
-		first, failed = i.send(traced, slow)
+		first, failed = i.send(tellWritten(ctx, sent), slow)
 	})
 	<-written
 	second, err := rival.send(ctx, changed)
@@ -131,13 +125,13 @@ func (v *verification) rivals(ctx context.Context) error {
 	i.learn(first)
 	rival.learn(second)
 	done, refused := first, second
-	if v.profile.created.met(second) && v.profile.mismatch.met(first) {
+	if v.profile.created.met(second) && !v.profile.created.met(first) {
 		done, refused = second, first
 	}
-	if err := isExpected(done, v.profile.created); err != nil {
+	if err := v.profile.created.demand(done); err != nil {
 		return err
 	}
-	if err := isExpected(refused, v.profile.mismatch); err != nil {
+	if err := v.profile.mismatch.demand(refused); err != nil {
 		return fmt.Errorf("la otra petición, mientras corre el original: %w", err)
 	}
 	effects, err := i.effects(ctx)
@@ -150,8 +144,8 @@ func (v *verification) rivals(ctx context.Context) error {
 			return err
 		}
 	}
-	if effects+others != 1 {
-		return fmt.Errorf("efectos de las dos peticiones: %d; se esperaba 1", effects+others)
+	if err := demandEffects(effects+others, 1); err != nil {
+		return fmt.Errorf("de las dos peticiones hay %w", err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func promiseChecks(p *profile) []check {
 		{"other-route", "la misma llave en otra ruta: la respuesta no es la de la primera", policyRoute,
 			unless(p.other != nil && (p.other.own || p.mismatch.given()), "el perfil no trae otra ruta con llave (other_route)"), checkOtherRoute},
 		{"quoted-key", "la llave con comillas y sin ellas es la misma", draftSyntax,
-			unless(p.spelling == "both", "el perfil no dice que sean la misma (key.spelling: both)"), checkQuotedKey},
+			unless(p.spelling == spelledBoth, "el perfil no dice que sean la misma (key.spelling: both)"), checkQuotedKey},
 	}
 	for _, kind := range malformedKinds(p) {
 		lacks := unless(p.malformed.given(), lacksMalformed)
@@ -103,12 +103,8 @@ func checkReplay(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
-	again, err := i.send(ctx, v.profile.create)
+	again, err := i.repeat(ctx, v.profile.create, first)
 	if err != nil {
-		return err
-	}
-	i.learn(again)
-	if err := isSame(again, first); err != nil {
 		return err
 	}
 	for _, name := range rule.headers {
@@ -146,7 +142,7 @@ func checkChangedBody(ctx context.Context, v *verification) error {
 		return err
 	}
 	other.learn(got)
-	if err := isExpected(got, v.profile.mismatch); err != nil {
+	if err := v.profile.mismatch.demand(got); err != nil {
 		return err
 	}
 	if other != i {
@@ -154,11 +150,7 @@ func checkChangedBody(ctx context.Context, v *verification) error {
 			return fmt.Errorf("de lo rechazado hay %w", err)
 		}
 	}
-	again, err := i.send(ctx, v.profile.create)
-	if err != nil {
-		return err
-	}
-	if err := isSame(again, first); err != nil {
+	if _, err := i.repeat(ctx, v.profile.create, first); err != nil {
 		return fmt.Errorf("al repetir el original después: %w", err)
 	}
 	return i.expectEffects(ctx, 1)
@@ -170,7 +162,8 @@ func checkFailureFrees(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
-	if err := isExpected(failed, invalid.refused); err != nil {
+	i.learn(failed)
+	if err := invalid.refused.demand(failed); err != nil {
 		return err
 	}
 	if !invalid.records {
@@ -179,11 +172,7 @@ func checkFailureFrees(ctx context.Context, v *verification) error {
 		}
 		return i.expectEffects(ctx, 1)
 	}
-	again, err := i.send(ctx, invalid.request)
-	if err != nil {
-		return err
-	}
-	if err := isSame(again, failed); err != nil {
+	if _, err := i.repeat(ctx, invalid.request, failed); err != nil {
 		return err
 	}
 	if v.profile.mismatch.given() { // computed anew, the same refusal could come of no record
@@ -192,7 +181,7 @@ func checkFailureFrees(ctx context.Context, v *verification) error {
 			return err
 		}
 		i.learn(corrected)
-		if err := isExpected(corrected, v.profile.mismatch); err != nil {
+		if err := v.profile.mismatch.demand(corrected); err != nil {
 			return fmt.Errorf("corregida, con la misma llave: %w", err)
 		}
 	}
@@ -217,7 +206,7 @@ func checkTwoKeys(ctx context.Context, v *verification) error {
 		return err
 	}
 	second.learn(got)
-	if err := isExpected(got, v.profile.secondKey); err != nil {
+	if err := v.profile.secondKey.demand(got); err != nil {
 		return fmt.Errorf("con la segunda llave: %w", err)
 	}
 	return i.expectEffects(ctx, 1)
@@ -239,7 +228,7 @@ func checkOtherCredential(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
-	if err := isExpected(got, v.profile.created); err != nil {
+	if err := v.profile.created.demand(got); err != nil {
 		return fmt.Errorf("con la otra credencial, que debe ser de alguien más: %w", err)
 	}
 	if id := theirs.idIn(got); id != "" && id == mine.values["id"] {
@@ -263,17 +252,13 @@ func checkOtherRoute(ctx context.Context, v *verification) error {
 	if other.own {
 		wanted = other.success
 	}
-	if err := isExpected(got, wanted); err != nil {
+	if err := wanted.demand(got); err != nil {
 		return fmt.Errorf("en %s: %w", i.call(other.request).path, err)
 	}
-	if isSame(got, first) == nil {
+	if demandReplay(got, first) == nil {
 		return errors.New("en la otra ruta llegó la respuesta de la primera")
 	}
-	again, err := i.send(ctx, v.profile.create)
-	if err != nil {
-		return err
-	}
-	if err := isSame(again, first); err != nil {
+	if _, err := i.repeat(ctx, v.profile.create, first); err != nil {
 		return fmt.Errorf("al repetir el original después: %w", err)
 	}
 	return nil
@@ -290,7 +275,7 @@ func checkQuotedKey(ctx context.Context, v *verification) error {
 		return err
 	}
 	i.learn(quoted)
-	if err := isSame(quoted, first); err != nil {
+	if err := demandReplay(quoted, first); err != nil {
 		return fmt.Errorf("con comillas: %w", err)
 	}
 	return i.expectEffects(ctx, 1)

@@ -4,11 +4,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -49,6 +47,14 @@ func (r *profileReader) counting(n profileNode) *counting {
 	return c
 }
 
+// demandEffects is the error of more effects than were wanted, or of fewer.
+func demandEffects(got, want int) error {
+	if got != want {
+		return fmt.Errorf("efectos: %d; se esperaba %d", got, want)
+	}
+	return nil
+}
+
 // read counts the effects of unique in an answer, and lists the ids of those that have one.
 func (c *counting) read(got answer, unique string) (effects int, ids []string, err error) {
 	if got.status == http.StatusNotFound && hasPlace(c.path, "unique") {
@@ -85,43 +91,4 @@ func (c *counting) read(got answer, unique string) (effects int, ids []string, e
 		}
 	}
 	return effects, ids, nil
-}
-
-// decodeJSON keeps numbers as they are written: an id may be longer than a float is exact.
-func decodeJSON(text []byte, into any) error {
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.UseNumber()
-	return decoder.Decode(into)
-}
-
-// valueAt follows a JSON pointer (RFC 6901).
-func valueAt(value any, pointer jsontext.Pointer) (any, bool) {
-	for token := range pointer.Tokens() {
-		ok := false
-		switch inner := value.(type) {
-		case map[string]any:
-			value, ok = inner[token]
-		case []any:
-			i, err := strconv.Atoi(token)
-			if ok = err == nil && i >= 0 && i < len(inner) && strconv.Itoa(i) == token; ok {
-				value = inner[i]
-			}
-		}
-		if !ok {
-			return nil, false
-		}
-	}
-	return value, true
-}
-
-// textAt is the string or the number at a pointer, as text.
-func textAt(value any, pointer jsontext.Pointer) (string, bool) {
-	found, _ := valueAt(value, pointer)
-	switch text := found.(type) {
-	case string:
-		return text, true
-	case json.Number:
-		return text.String(), true
-	}
-	return "", false
 }

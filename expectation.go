@@ -1,5 +1,6 @@
 // expectation.go owns what a profile lets an answer be: statuses, the type of a problem,
-// waiting. It must not know which question was asked.
+// waiting; how that is read, and whether an answer is so. It must not know which question
+// was asked.
 
 package main
 
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // expectation is a choice of answers; the zero one lets nothing be.
@@ -22,11 +25,55 @@ type expectedAnswer struct {
 	problem string
 }
 
+// statuses reads an expectation in which nobody waits.
+func (r *profileReader) statuses(n profileNode) expectation {
+	e := r.expectation(n)
+	if e.wait {
+		r.fail(n.wrong(`"wait" means nothing here`))
+	}
+	return e
+}
+
+// expectation reads a status, "wait", an object of status and type, or an array of these.
+func (r *profileReader) expectation(n profileNode) (e expectation) {
+	if !n.given() {
+		return e
+	}
+	choices := []profileNode{n}
+	if n.value.Kind() == jsontext.KindBeginArray {
+		choices = r.elements(n)
+	}
+	for _, choice := range choices {
+		switch choice.value.Kind() {
+		case jsontext.KindString:
+			r.choice(choice, "wait")
+			e.wait = true
+		case jsontext.KindBeginObject:
+			m := r.object(choice, "!status", "!type")
+			e.answers = append(e.answers, expectedAnswer{r.number(m["status"], 200, 599), r.text(m["type"])})
+		default:
+			e.answers = append(e.answers, expectedAnswer{status: r.number(choice, 200, 599)})
+		}
+	}
+	if !e.given() {
+		r.fail(n.wrong("want a status"))
+	}
+	return e
+}
+
 // met tells whether got is one of the answers.
 func (e expectation) met(got answer) bool {
 	return slices.ContainsFunc(e.answers, func(want expectedAnswer) bool {
 		return got.status == want.status && (want.problem == "" || got.problemType() == want.problem)
 	})
+}
+
+// demand is the error of an answer that is none of them.
+func (e expectation) demand(got answer) error {
+	if !e.met(got) {
+		return unexpected(got, e.String())
+	}
+	return nil
 }
 
 // given tells whether the profile says anything here.

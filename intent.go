@@ -33,7 +33,7 @@ type intent struct {
 func (v *verification) intend() *intent {
 	i := &intent{v: v, unique: v.newUnique(), key: v.newKey()}
 	i.values = map[string]string{"unique": i.unique}
-	v.remember(0, i.unique)
+	v.left.remember(0, i.unique)
 	return i
 }
 
@@ -44,7 +44,7 @@ func (i *intent) like(change func(*intent)) *intent {
 	other.values = map[string]string{"unique": i.unique}
 	change(&other)
 	other.values["unique"] = other.unique
-	i.v.remember(other.as, other.unique)
+	i.v.left.remember(other.as, other.unique)
 	return &other
 }
 
@@ -64,13 +64,13 @@ func (i *intent) call(t requestTemplate) call {
 
 // spelled is the key as the API wants it.
 func (i *intent) spelled() string {
-	if i.v.profile.spelling == "quoted" {
+	if i.v.profile.spelling == spelledQuoted {
 		return quoteKey(i.key)
 	}
 	return i.key
 }
 
-// quoteKey spells a key of letters, digits and dashes as a String (RFC 9651 section 3.3.3).
+// quoteKey spells a key without quotes and backslashes as a String (RFC 9651 section 3.3.3).
 func quoteKey(key string) string { return `"` + key + `"` }
 
 // send makes a request under the intention's key.
@@ -89,14 +89,23 @@ func (i *intent) create(ctx context.Context) (answer, error) {
 	return i.succeed(ctx, i.v.profile.create)
 }
 
+// repeat makes a request once more, of which first was the answer: it must come again.
+func (i *intent) repeat(ctx context.Context, t requestTemplate, first answer) (again answer, err error) {
+	if again, err = i.send(ctx, t); err != nil {
+		return answer{}, err
+	}
+	i.learn(again)
+	return again, demandReplay(again, first)
+}
+
 // succeed makes a creation that must succeed.
 func (i *intent) succeed(ctx context.Context, t requestTemplate) (answer, error) {
 	got, err := i.send(ctx, t)
 	if err != nil {
 		return answer{}, err
 	}
-	if !i.v.profile.created.met(got) {
-		return answer{}, unexpected(got, i.v.profile.created.String())
+	if err := i.v.profile.created.demand(got); err != nil {
+		return answer{}, err
 	}
 	if i.learn(got); i.v.profile.id != nil && i.values["id"] == "" {
 		return answer{}, fmt.Errorf("llegó %s, sin nada en %q (create.id)", got.gist(), *i.v.profile.id)
@@ -111,7 +120,7 @@ func (i *intent) learn(got answer) {
 	}
 	if id := i.idIn(got); id != "" {
 		i.values["id"] = id
-		i.v.made(i.as, i.unique, id)
+		i.v.left.made(i.as, i.unique, id)
 	}
 }
 
@@ -148,8 +157,8 @@ func (i *intent) recovers(ctx context.Context, t requestTemplate) error {
 	if err != nil {
 		return fmt.Errorf("al repetir: %w", err)
 	}
-	if !i.v.profile.created.met(got) {
-		return fmt.Errorf("al repetir: %w", unexpected(got, i.v.profile.created.String()))
+	if err := i.v.profile.created.demand(got); err != nil {
+		return fmt.Errorf("al repetir: %w", err)
 	}
 	i.learn(got)
 	again, err := i.send(ctx, t)
@@ -160,35 +169,58 @@ func (i *intent) recovers(ctx context.Context, t requestTemplate) error {
 	if err := i.expectEffects(ctx, 1); err != nil {
 		return err
 	}
-	return isSame(again, got)
+	return demandReplay(again, got)
 }
 
 // effects counts what was done of this intention, as its credential sees it.
 func (i *intent) effects(ctx context.Context) (int, error) {
-	how := i.v.profile.counting
-	if how == nil {
-		return i.v.idsOf(i.as, i.unique), nil
+	if i.v.profile.counting == nil {
+		return i.v.left.idsOf(i.as, i.unique), nil
 	}
-	c := i.call(requestTemplate{method: "GET", path: how.path})
-	c.base = i.v.profile.base // not by the way on which answers are lost
-	got, err := i.v.attempt(ctx, c)
+	return i.count(ctx)
+}
+
+// count counts what is to be seen. With a key, that goes along.
+func (i *intent) count(ctx context.Context, keys ...string) (int, error) {
+	got, err := i.look(ctx, keys...)
 	if err != nil {
 		return 0, err
 	}
-	effects, _, err := how.read(got, i.unique)
+	effects, _, err := i.v.profile.counting.read(got, i.unique)
 	if err != nil {
-		return 0, fmt.Errorf("al contar efectos con GET %s: %w", c.path, err)
+		return 0, fmt.Errorf("al contar efectos con GET %s: %w", i.question().path, err)
 	}
 	return effects, nil
+}
+
+// question is what shows the effects or, where the profile knows no such place, whether
+// anybody answers.
+func (i *intent) question() call {
+	path := "/"
+	if how := i.v.profile.counting; how != nil {
+		path = how.path
+	}
+	c := i.call(requestTemplate{method: "GET", path: path})
+	c.base = i.v.profile.base // not by the way on which answers are lost
+	return c
+}
+
+// look asks the question. With a key, that goes along.
+func (i *intent) look(ctx context.Context, keys ...string) (answer, error) {
+	c := i.question()
+	for _, key := range keys {
+		c.header.Set(keyHeader, key)
+	}
+	return i.v.attempt(ctx, c)
 }
 
 // expectEffects counts, and compares.
 func (i *intent) expectEffects(ctx context.Context, want int) error {
 	got, err := i.effects(ctx)
-	if err == nil && got != want {
-		err = fmt.Errorf("efectos: %d; se esperaba %d", got, want)
+	if err != nil {
+		return err
 	}
-	return err
+	return demandEffects(got, want)
 }
 
 // removes takes away what was created. With a key, that goes along.
@@ -199,32 +231,24 @@ func (i *intent) removes(ctx context.Context, keys ...string) error {
 		c.header.Set(keyHeader, key)
 	}
 	got, err := i.v.attempt(ctx, c)
-	if err == nil && !remove.success.met(got) {
-		err = unexpected(got, remove.success.String())
+	if err == nil {
+		err = remove.success.demand(got)
 	}
 	if err != nil {
 		return fmt.Errorf("al retirar con %s %s: %w", c.method, c.path, err)
 	}
-	i.v.removed(i.as, i.values["id"])
+	i.v.left.removed(i.as, i.values["id"])
 	return nil
 }
 
-// isSame tells that got is the original's answer once more: its status and its body to
-// the byte. Its header is another matter.
-func isSame(got, original answer) error {
+// demandReplay is the error of what is not the original's answer once more: its status and
+// its body to the byte. Its header is another matter.
+func demandReplay(got, original answer) error {
 	switch {
 	case got.status != original.status:
 		return unexpected(got, fmt.Sprintf("el %d de la primera vez", original.status))
 	case !bytes.Equal(got.body, original.body):
 		return fmt.Errorf("la repetición trae el cuerpo %q; el original era %q", got.body, original.body)
-	}
-	return nil
-}
-
-// isExpected tells that got is what a profile says comes here.
-func isExpected(got answer, want expectation) error {
-	if !want.met(got) {
-		return unexpected(got, want.String())
 	}
 	return nil
 }

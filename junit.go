@@ -12,7 +12,10 @@ import (
 
 // junitReport is the XML that continuous integration reads, when all is known: one suite,
 // a case for each check, times in seconds.
-type junitReport struct{ out *reportOutput }
+type junitReport struct {
+	atEnd
+	out *reportOutput
+}
 
 type junitSuites struct {
 	XMLName xml.Name `xml:"testsuites"`
@@ -50,10 +53,6 @@ type junitOutcome struct {
 	Type    string `xml:"type,attr,omitempty"`
 }
 
-func (j junitReport) start(string, int)       {}
-func (j junitReport) ended(int, checkVerdict) {}
-func (j junitReport) warned(string)           {}
-
 func (j junitReport) finish(rep report) {
 	counts := junitCounts{Name: "revisor verify", Tests: len(rep.verdicts), Time: seconds(rep.took)}
 	suite := junitSuite{}
@@ -74,7 +73,7 @@ func (j junitReport) finish(rep report) {
 	}
 	suite.junitCounts = counts
 	suite.Name = rep.target
-	suite.Out = strings.Join(append(append([]string{}, rep.warnings...), "verify no puede ver "+strings.Join(unseen, ", ni ")), "\n")
+	suite.Out = strings.Join(append(append([]string{}, rep.warnings...), unseenLine()), "\n")
 	text, err := xml.MarshalIndent(junitSuites{junitCounts: counts, Suite: suite}, "", "  ")
 	if err != nil { // texts and numbers can always be encoded
 		panic(err)

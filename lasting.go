@@ -38,9 +38,9 @@ func checkExpiredKey(ctx context.Context, v *verification) error {
 	}
 	i.learn(got)
 	if p.remove == nil && p.secondKey.given() {
-		return isExpected(got, p.secondKey)
+		return p.secondKey.demand(got)
 	}
-	if err := isExpected(got, p.created); err != nil {
+	if err := p.created.demand(got); err != nil {
 		return err
 	}
 	if id := i.idIn(first); id != "" && id == i.idIn(got) {
@@ -62,12 +62,7 @@ func checkRetiredReplay(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
-	again, err := i.send(ctx, v.profile.create)
-	if err != nil {
-		return err
-	}
-	i.learn(again)
-	if err := isSame(again, first); err != nil {
+	if _, err := i.repeat(ctx, v.profile.create, first); err != nil {
 		return err
 	}
 	return i.expectEffects(ctx, before)
@@ -77,17 +72,11 @@ func checkRetiredReplay(ctx context.Context, v *verification) error {
 func checkGetWithKey(ctx context.Context, v *verification) error {
 	i, key := v.intend(), v.newKey()
 	look := func(want int) error {
-		c := i.call(requestTemplate{method: "GET", path: v.profile.counting.path})
-		c.header.Set(keyHeader, key)
-		got, err := v.attempt(ctx, c)
+		effects, err := i.count(ctx, key)
 		if err != nil {
 			return err
 		}
-		effects, _, err := v.profile.counting.read(got, i.unique)
-		if err == nil && effects != want {
-			err = fmt.Errorf("efectos: %d; se esperaba %d", effects, want)
-		}
-		return err
+		return demandEffects(effects, want)
 	}
 	if err := look(0); err != nil {
 		return err
@@ -122,7 +111,7 @@ func checkPutWithKey(ctx context.Context, v *verification) error {
 		if err != nil {
 			return err
 		}
-		if err := isExpected(got, v.profile.update.success); err != nil {
+		if err := v.profile.update.success.demand(got); err != nil {
 			return err
 		}
 		if v.profile.counting != nil && hasPlace(string(v.profile.update.request.body), "unique") {

@@ -54,7 +54,8 @@
 //	                  that is written; exchange.go carries one out, upload.go lends its
 //	                  body out, delivery.go is the client's side, duplicate.go sends twice,
 //	                  ledger.go keeps account
-//	attempt.go        one request on the wire, for the tools
+//	attempt.go        one request on the wire, for the tools; printable.go, what they show
+//	                  of it
 //	register.go       the client that retries well
 //	batch.go          many registrations, safe to send again; rows.go reads their file,
 //	                  outcome.go tells what became of them, budget.go knows when to stop
@@ -64,9 +65,11 @@
 //	                  the origin did, matrix.go tells it, stage.go sets the servers up
 //	verify.go         the judge of an Idempotency-Key; checks.go lists its checks: burst.go
 //	                  those of an original at work, malformed.go of bad keys, lost.go of
-//	                  lost answers, lasting.go of what lasts
+//	                  lost answers, lasting.go of what lasts; leftovers.go is what they
+//	                  leave behind
 //	profile.go        what an API says of itself; profilefile.go reads it, template.go
-//	                  fills places in, request.go a request, expectation.go an answer
+//	                  fills places in, request.go a request, expectation.go an answer,
+//	                  pointer.go finds a value in one
 //	intent.go         one thing that a client wants done once; counting.go counts it,
 //	                  rawcall.go sends what no library would
 //	report.go         what it tells; junit.go and tap.go, for machines that ask so

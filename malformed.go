@@ -44,9 +44,9 @@ func (kind malformedKind) check(ctx context.Context, v *verification) error {
 	for n := range kind.lines("", 0) {
 		i := v.intend()
 		lines := kind.lines(i.key, v.profile.longest)[n]
-		if v.profile.spelling == "quoted" {
+		if v.profile.spelling == spelledQuoted {
 			for l, line := range lines {
-				lines[l] = `"` + strings.Trim(line, `"`) + `"`
+				lines[l] = quoteKey(strings.Trim(line, `"`))
 			}
 		}
 		c := i.call(v.profile.create)
@@ -55,7 +55,7 @@ func (kind malformedKind) check(ctx context.Context, v *verification) error {
 			return fmt.Errorf("con la llave %q no hubo respuesta: %s", lines, whyNoAnswer(err))
 		}
 		i.learn(got)
-		if err := isExpected(got, v.profile.malformed); err != nil {
+		if err := v.profile.malformed.demand(got); err != nil {
 			return fmt.Errorf("con la llave %.80q %w", lines, err)
 		}
 		if err := i.expectEffects(ctx, 0); err != nil {

@@ -42,7 +42,7 @@ type profile struct {
 	malformed   expectation
 	secondKey   expectation // zero: an effect of its own
 	replay      replayRule
-	spelling    string        // of a key: bare, quoted or both
+	spelling    keySpelling   // of a key
 	longest     int           // characters of a key; 0: unknown
 	lifetime    time.Duration // 0: too long to wait for
 	invalid     *invalidRequest
@@ -51,6 +51,16 @@ type profile struct {
 	remove      *statedRequest
 	required    []string // ids of checks; nil: all that can be made
 }
+
+// keySpelling is how an API wants a key: as a String of RFC 9651, bare as clients of old
+// send it, or either.
+type keySpelling string
+
+const (
+	spelledBare   keySpelling = "bare"
+	spelledQuoted keySpelling = "quoted"
+	spelledBoth   keySpelling = "both"
+)
 
 // credentialField is a header field that says who asks.
 type credentialField struct{ header, value string }
@@ -175,7 +185,7 @@ func (p *profile) readReplay(r *profileReader, n profileNode) {
 
 func (p *profile) readKey(r *profileReader, n profileNode) {
 	m := r.object(n, "spelling", "longest", "lifetime")
-	p.spelling = r.choice(m["spelling"], "bare", "quoted", "both")
+	p.spelling = keySpelling(r.choice(m["spelling"], string(spelledBare), string(spelledQuoted), string(spelledBoth)))
 	p.longest = r.number(m["longest"], 1, 8192)
 	if m["lifetime"].given() {
 		lifetime, err := time.ParseDuration(r.text(m["lifetime"]))
@@ -223,42 +233,6 @@ func (r *profileReader) stated(n profileNode, method string) *statedRequest {
 	}
 	s := &statedRequest{r.request(m, requestTemplate{method: method}, "unique", "id", "etag"), r.statuses(m["status"])}
 	return s
-}
-
-// statuses reads an expectation in which nobody waits.
-func (r *profileReader) statuses(n profileNode) expectation {
-	e := r.expectation(n)
-	if e.wait {
-		r.fail(n.wrong(`"wait" means nothing here`))
-	}
-	return e
-}
-
-// expectation reads a status, "wait", an object of status and type, or an array of these.
-func (r *profileReader) expectation(n profileNode) (e expectation) {
-	if !n.given() {
-		return e
-	}
-	choices := []profileNode{n}
-	if n.value.Kind() == jsontext.KindBeginArray {
-		choices = r.elements(n)
-	}
-	for _, choice := range choices {
-		switch choice.value.Kind() {
-		case jsontext.KindString:
-			r.choice(choice, "wait")
-			e.wait = true
-		case jsontext.KindBeginObject:
-			m := r.object(choice, "!status", "!type")
-			e.answers = append(e.answers, expectedAnswer{r.number(m["status"], 200, 599), r.text(m["type"])})
-		default:
-			e.answers = append(e.answers, expectedAnswer{status: r.number(choice, 200, 599)})
-		}
-	}
-	if !e.given() {
-		r.fail(n.wrong("want a status"))
-	}
-	return e
 }
 
 // resolve fills the credentials in: {{token}} and {{other-token}} from flags, ${NAME}

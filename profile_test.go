@@ -19,6 +19,8 @@ func TestProfileMistakes(t *testing.T) {
 		{"more behind", "\n}", "\n} {}", "there is something behind the JSON value"},
 		{"unknown", `"slow":`, `"slo":`, "slo: there is no such member"},
 		{"unknown inside", `"longest": 64`, `"longst": 64`, "key.longst: there is no such member"},
+		{"a marked name is none", `"slow":`, `"!base":`, "!base: there is no such member"},
+		{"a name with a dot", `"longest": 64`, `"key.longest": 64`, "key.key.longest: there is no such member"},
 		{"missing", `"base": "http://127.0.0.1:1",`, ``, "base: is missing"},
 		{"missing inside", `"failure": "recorded"`, `"status": 422`, "invalid.status: no good JSON"},
 		{"no object", `"key": {"spelling": "quoted", "longest": 64}`, `"key": 3`, "key: want an object"},

@@ -24,6 +24,11 @@ type profileNode struct {
 // given tells whether the file has it.
 func (n profileNode) given() bool { return n.value != nil }
 
+// member is one of an object's members; nil is the value of one that is absent.
+func (n profileNode) member(name string, value jsontext.Value) profileNode {
+	return profileNode{strings.TrimPrefix(n.at+"."+name, "."), value.Clone()}
+}
+
 // wrong is a mistake at this place.
 func (n profileNode) wrong(format string, args ...any) error {
 	at := n.at
@@ -61,9 +66,9 @@ func (r *profileReader) fail(err error) {
 	}
 }
 
-// object returns the members of an object; those that it may have are known, and those
-// that begin with ! must be there. What is absent, or no object, has none.
-func (r *profileReader) object(n profileNode, known ...string) map[string]profileNode {
+// object returns the members of an object: those that are allowed, of which those that
+// begin with ! must be there. What is absent, or no object, has none.
+func (r *profileReader) object(n profileNode, allowed ...string) map[string]profileNode {
 	members := map[string]profileNode{}
 	if !n.given() {
 		return members
@@ -72,28 +77,27 @@ func (r *profileReader) object(n profileNode, known ...string) map[string]profil
 		r.fail(n.wrong("want an object"))
 		return members
 	}
-	required := map[string]bool{}
-	for i, name := range known {
-		known[i] = strings.TrimPrefix(name, "!")
-		required[known[i]] = known[i] != name
+	required := map[string]bool{} // of each that is allowed
+	for _, mark := range allowed {
+		name, must := strings.CutPrefix(mark, "!")
+		required[name] = must
 	}
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(n.value.Clone()))
 	decoder.ReadToken() // its opening brace: the whole was read before
 	for decoder.PeekKind() != jsontext.KindEndObject {
-		name, _ := decoder.ReadToken()
-		member := profileNode{at: strings.TrimPrefix(n.at+"."+name.String(), ".")}
-		known := slices.Contains(known, name.String())
-		value, err := decoder.ReadValue()
-		if err != nil || !known {
+		token, _ := decoder.ReadToken()
+		name := token.String()
+		value, _ := decoder.ReadValue()
+		member := n.member(name, value)
+		if _, known := required[name]; !known {
 			r.fail(member.wrong("there is no such member"))
 			continue
 		}
-		member.value = value.Clone()
-		members[member.at[strings.LastIndexByte(member.at, '.')+1:]] = member
+		members[name] = member
 	}
-	for _, name := range known {
-		if required[name] && !members[name].given() {
-			r.fail(profileNode{at: strings.TrimPrefix(n.at+"."+name, ".")}.wrong("is missing"))
+	for _, mark := range allowed { // in their order
+		if name := strings.TrimPrefix(mark, "!"); required[name] && !members[name].given() {
+			r.fail(n.member(name, nil).wrong("is missing"))
 		}
 	}
 	return members
@@ -159,7 +163,7 @@ func (r *profileReader) pairs(n profileNode) [][2]string {
 		token, _ := decoder.ReadToken()
 		name := token.String()
 		value, _ := decoder.ReadValue()
-		all = append(all, [2]string{name, r.text(profileNode{n.at + "." + name, value.Clone()})})
+		all = append(all, [2]string{name, r.text(n.member(name, value))})
 	}
 	return all
 }

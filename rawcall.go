@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -51,7 +52,8 @@ func dialServer(ctx context.Context, base *url.URL) (net.Conn, error) {
 	return conn, nil
 }
 
-// attemptRaw sends a call with these keys and reads at most limit bytes of the answer's body.
+// attemptRaw sends a call with these keys and reads at most limit bytes of the answer's
+// body. Its errors are those of attempt.
 func attemptRaw(ctx context.Context, timeout time.Duration, limit int64, c call, keys ...string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -61,21 +63,32 @@ func attemptRaw(ctx context.Context, timeout time.Duration, limit int64, c call,
 	}
 	defer conn.Close()
 	_, sent := conn.Write(c.wireBytes(keys...)) // whoever refuses it may answer before it is whole
-	in := bufio.NewReader(io.LimitReader(conn, maxAnswerHeader+limit))
+	got, err := receive(conn, c.method, limit)
+	switch {
+	case err != nil && ctx.Err() != nil: // which closed the connection
+		return got, ctx.Err()
+	case got.status == 0 && sent != nil:
+		return got, sent
+	}
+	return got, err
+}
+
+// receive reads the answer to a request with this method.
+func receive(conn io.Reader, method string, limit int64) (answer, error) {
+	bounded := &io.LimitedReader{R: conn, N: maxAnswerHeader}
+	in := bufio.NewReader(bounded)
 	for {
-		resp, err := http.ReadResponse(in, &http.Request{Method: c.method})
+		resp, err := http.ReadResponse(in, &http.Request{Method: method})
 		switch {
-		case err != nil && ctx.Err() != nil:
-			return answer{}, ctx.Err()
-		case err != nil && sent != nil:
-			return answer{}, sent
+		case err != nil && bounded.N <= 0:
+			return answer{}, errAnswerTooLong
 		case err != nil:
 			return answer{}, err
 		case resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols:
 			continue // an interim answer (RFC 9110 section 15.2)
 		}
-		body, err := io.ReadAll(resp.Body)
-		return answer{resp.StatusCode, resp.Header, body}, err
+		bounded.N = math.MaxInt64 // the body has its own limit
+		return answerWithin(resp, limit)
 	}
 }
 

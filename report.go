@@ -27,6 +27,9 @@ var unseen = []string{
 	"lo que queda después de que el servidor se cae o se reinicia",
 }
 
+// unseenLine says so in one line.
+func unseenLine() string { return "verify no puede ver " + strings.Join(unseen, ", ni ") }
+
 // checkState is what came of a check, as a person reads it and as it goes over the wire.
 type checkState string
 
@@ -108,6 +111,13 @@ type reportForm interface {
 	finish(rep report)
 }
 
+// atEnd is what a form has that writes nothing before all is known.
+type atEnd struct{}
+
+func (atEnd) start(string, int)       {}
+func (atEnd) ended(int, checkVerdict) {}
+func (atEnd) warned(string)           {}
+
 // reporter tells a run while it goes on, and as a whole. Not for concurrent use.
 type reporter struct {
 	report
@@ -123,9 +133,9 @@ func newReporter(out, terminal io.Writer, format, target string, checks int) *re
 	r.target = printable([]byte(target), shownDetail)
 	switch format {
 	case "json":
-		r.form = jsonReport{r.out}
+		r.form = jsonReport{out: r.out}
 	case "junit":
-		r.form = junitReport{r.out}
+		r.form = junitReport{out: r.out}
 	case "tap":
 		r.form = tapReport{r.out}
 	default:
@@ -200,12 +210,15 @@ func (t textReport) finish(rep report) {
 			t.out.printf("no se probó %s: %s\n", v.id, v.story())
 		}
 	}
-	t.out.printf("verify no puede ver %s\n", strings.Join(unseen, ", ni "))
+	t.out.printf("%s\n", unseenLine())
 	t.out.printf("%s\n", rep.score())
 }
 
 // jsonReport is one object, when all is known.
-type jsonReport struct{ out *reportOutput }
+type jsonReport struct {
+	atEnd
+	out *reportOutput
+}
 
 // jsonRun is the object. Its members are stable: programs read them.
 type jsonRun struct {
@@ -230,10 +243,6 @@ type jsonCheck struct {
 	MS       int64      `json:"ms"`
 }
 
-func (j jsonReport) start(string, int)       {}
-func (j jsonReport) ended(int, checkVerdict) {}
-func (j jsonReport) warned(string)           {}
-
 func (j jsonReport) finish(rep report) {
 	whole := jsonRun{
 		Target: rep.target, Passed: rep.passed(), MS: rep.took.Milliseconds(),
@@ -243,9 +252,18 @@ func (j jsonReport) finish(rep report) {
 	for _, v := range rep.verdicts {
 		whole.Checks = append(whole.Checks, jsonCheck{v.id, v.sentence, v.source, v.required, v.state, v.detail, v.took.Milliseconds()})
 	}
-	text, err := json.MarshalIndent(whole, "", "  ")
-	if err != nil { // texts and numbers can always be encoded
+	j.out.printf("%s\n", plainJSON(whole, "  "))
+}
+
+// plainJSON encodes texts and numbers, which is always possible, and leaves <, > and & as
+// a person reads them.
+func plainJSON(v any, indent string) string {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
 		panic(err)
 	}
-	j.out.printf("%s\n", text)
+	return strings.TrimSuffix(text.String(), "\n")
 }

@@ -85,10 +85,6 @@ verify no puede ver los efectos que el perfil no cuenta (correos, cobros, avisos
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
 	got, _ := reported(t, "json", "http://x", testVerdicts()[:3], "quedó algo")
-	quoted, err := json.Marshal(harmlessDetail)
-	if err != nil {
-		t.Fatal(err)
-	}
 	expectText(t, "json", got, `{
   "objetivo": "http://x",
   "aprobado": false,
@@ -111,7 +107,7 @@ func TestReportJSON(t *testing.T) {
       "fuente": "draft-07, sección 2.7",
       "exigida": true,
       "estado": "FAIL",
-      "detalle": `+string(quoted)+`,
+      "detalle": "llegó \"x\" ]]> </failure> # TODO \\ 'y'\\nok 9 - z\\r\\n  ...\\n\\x1b[2J\\u009b\\u202e\\x00\\xff\\ufffe&amp;",
       "ms": 1500
     },
     {
@@ -258,6 +254,9 @@ func TestReportTAP(t *testing.T) {
 	t.Parallel()
 	verdicts := testVerdicts()
 	got, _ := reported(t, "tap", "http://x\n1..9", verdicts, "quedó algo\nok 9 - z")
+	if !strings.Contains(got, "</failure>") {
+		t.Errorf("TAP hides what a person would read:\n%s", got)
+	}
 	points, comments := readTAP(t, got)
 	want := []tapPoint{
 		{true, "replay", "", "", map[string]string{"frase": "una frase", "fuente": "draft-07, sección 2.6", "duration_ms": "12"}},

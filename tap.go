@@ -3,10 +3,7 @@
 
 package main
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "strings"
 
 // tapReport is TAP version 14: a test point for each check as it ends.
 type tapReport struct{ out *reportOutput }
@@ -36,17 +33,11 @@ func (t tapReport) ended(n int, v checkVerdict) {
 func (t tapReport) warned(warning string) { t.out.printf("# aviso: %s\n", warning) }
 
 func (t tapReport) finish(rep report) {
-	t.out.printf("# verify no puede ver %s\n# %s\n", strings.Join(unseen, ", ni "), rep.score())
+	t.out.printf("# %s\n# %s\n", unseenLine(), rep.score())
 }
 
 // tapEscaper keeps text from being read as a directive (TAP 14, "Escaping").
 var tapEscaper = strings.NewReplacer(`\`, `\\`, "#", `\#`)
 
 // yamlString is a text in double quotes: YAML 1.2 reads what JSON writes.
-func yamlString(text string) string {
-	quoted, err := json.Marshal(text)
-	if err != nil { // a text can always be encoded
-		panic(err)
-	}
-	return string(quoted)
-}
+func yamlString(text string) string { return plainJSON(text, "") }

@@ -1,5 +1,5 @@
 // verify.go owns the tool verify: it runs the checks that a profile makes possible
-// against a server, and takes away what they created. It speaks HTTP like any client and
+// against a server, and takes away what they left there. It speaks HTTP like any client and
 // must not know revisor, nor what a check asks; the checks are listed in checks.go.
 
 package main
@@ -55,23 +55,9 @@ type verification struct {
 	report   *reporter
 
 	transport *http.Transport
+	left      leftovers
 	mu        sync.Mutex
-	begun     []begun   // every intention that something may have come of
-	things    []created // what answers told of
 	notes     []string
-}
-
-// begun is what is unique about an intention, and whose it was.
-type begun struct {
-	as     int
-	unique string
-}
-
-// created is something that an answer to an intention told of.
-type created struct {
-	begun
-	id      string
-	removed bool
 }
 
 // validate finds a required check that there is not.
@@ -130,12 +116,7 @@ func (v *verification) run(ctx context.Context) error {
 
 // reach asks whether anybody is there at all, so that the reason is told once.
 func (v *verification) reach(ctx context.Context) error {
-	path := "/"
-	if v.profile.counting != nil {
-		path = v.profile.counting.path
-	}
-	_, err := v.attempt(ctx, v.resume(begun{unique: v.newUnique()}).call(requestTemplate{method: http.MethodGet, path: path}))
-	if err != nil {
+	if _, err := v.resume(begun{unique: v.newUnique()}).look(ctx); err != nil {
 		return fmt.Errorf("el servidor %s no contesta: %w", v.profile.base.Redacted(), err)
 	}
 	return nil
@@ -195,49 +176,6 @@ func (v *verification) note(format string, args ...any) {
 	v.notes = append(v.notes, fmt.Sprintf(format, args...))
 }
 
-// remember keeps an intention, of which something may come.
-func (v *verification) remember(as int, unique string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if b := (begun{as, unique}); !slices.Contains(v.begun, b) {
-		v.begun = append(v.begun, b)
-	}
-}
-
-// made keeps what an answer says was created.
-func (v *verification) made(as int, unique, id string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	thing := created{begun: begun{as, unique}, id: id}
-	if !slices.ContainsFunc(v.things, func(c created) bool { return c.begun == thing.begun && c.id == id }) {
-		v.things = append(v.things, thing)
-	}
-}
-
-// removed strikes what is no longer there.
-func (v *verification) removed(as int, id string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for n := range v.things {
-		if v.things[n].as == as && v.things[n].id == id {
-			v.things[n].removed = true
-		}
-	}
-}
-
-// idsOf counts the ids that the answers to an intention told.
-func (v *verification) idsOf(as int, unique string) int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	ids := 0
-	for _, thing := range v.things {
-		if thing.begun == (begun{as, unique}) {
-			ids++
-		}
-	}
-	return ids
-}
-
 // clean takes away whatever the checks created, also what came of a request whose answer
 // was never seen, and also when the person has broken off the run.
 func (v *verification) clean(ctx context.Context) {
@@ -250,11 +188,8 @@ func (v *verification) clean(ctx context.Context) {
 	if err := v.look(ctx); err != nil {
 		v.note("no se pudo comprobar si queda algo de prueba: %v", err)
 	}
-	for n := range v.things {
-		thing := v.things[n]
-		if thing.removed {
-			continue
-		}
+	_, things := v.left.snapshot()
+	for _, thing := range things {
 		i := v.resume(thing.begun)
 		i.values["id"] = thing.id
 		if err := i.removes(ctx); err != nil {
@@ -276,11 +211,12 @@ func (v *verification) look(ctx context.Context) error {
 		return nil
 	}
 	lists := map[int]answer{}
-	for _, b := range v.begun {
+	intentions, _ := v.left.snapshot()
+	for _, b := range intentions {
 		got, read := lists[b.as]
 		if !read || hasPlace(how.path, "unique") {
 			var err error
-			if got, err = v.attempt(ctx, v.resume(b).call(requestTemplate{method: http.MethodGet, path: how.path})); err != nil {
+			if got, err = v.resume(b).look(ctx); err != nil {
 				return err
 			}
 			lists[b.as] = got
@@ -290,9 +226,7 @@ func (v *verification) look(ctx context.Context) error {
 			return err
 		}
 		for _, id := range ids {
-			if !slices.ContainsFunc(v.things, func(c created) bool { return c.as == b.as && c.id == id }) {
-				v.made(b.as, b.unique, id)
-			}
+			v.left.found(b.as, b.unique, id)
 		}
 	}
 	return nil

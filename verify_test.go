@@ -127,6 +127,13 @@ func (p *promise) list(team string) []promisedService {
 	return list
 }
 
+// made is how many services there have ever been.
+func (p *promise) made() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
 // post is the protocol of the key.
 func (p *promise) post(w http.ResponseWriter, team, key, input string) {
 	p.mu.Lock()
@@ -453,7 +460,8 @@ func TestVerifyTrouble(t *testing.T) {
 	}
 }
 
-// A person who breaks the run off leaves nothing behind either.
+// TestVerifyInterruptedCleansUp: a person who breaks the run off leaves nothing behind
+// either. One check alone is under way, so that no request arrives after the cleaning.
 func TestVerifyInterruptedCleansUp(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -465,9 +473,15 @@ func TestVerifyInterruptedCleansUp(t *testing.T) {
 			cancel()
 		}
 	}))
-	lines, err := runVerify(t, ctx, promiseProfile(t, base), nil)
+	lines, err := runVerify(t, ctx, promiseProfile(t, base), func(v *verification) { v.atOnce = 1 })
 	if !errors.Is(err, errVerifyFailed) || !strings.Contains(strings.Join(lines, "\n"), "interrumpido") {
 		t.Errorf("run = %v, %q, want it interrupted", err, lines)
+	}
+	if made := server.made(); made != 2 {
+		t.Errorf("made = %d, want 2: something to take away, told of and not", made)
+	}
+	if left := append(server.list(practiceWriter), server.list(practiceOtherWriter)...); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

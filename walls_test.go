@@ -20,7 +20,7 @@ import (
 var (
 	pure = []string{
 		"budget.go", "document.go", "etag.go", "faults.go", "field.go", "fingerprint.go", "framing.go", "fresh.go", "keyfield.go", "limiter.go",
-		"plan.go", "prefer.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go", "template.go",
+		"plan.go", "pointer.go", "prefer.go", "printable.go", "retry.go", "retryforms.go", "rows.go", "serviceurl.go", "status.go", "template.go",
 	}
 	storage = []string{"backup.go", "checkpoint.go", "dbfile.go", "statements.go", "store.go", "writer.go"}
 	edges   = []string{"close.go", "http.go", "panic.go", "problem.go", "serve.go"}
@@ -94,7 +94,7 @@ var walls = []wall{
 	{[]string{"gateway.go", "exchange.go"}, []string{
 		"gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go", "faults.go", "pause.go", "http.go",
 		"ledger.go:ledger", "ledger.go:arrival", "ledger.go:shownText", "fingerprint.go:parseIdempotencyKey", "keyfield.go:keyHeader",
-		"attempt.go:maxAnswerHeader", "attempt.go:printable", "attempt.go:whyNoAnswer", "transport.go:oneRequestTransport",
+		"attempt.go:maxAnswerHeader", "printable.go:printable", "attempt.go:whyNoAnswer", "transport.go:oneRequestTransport",
 		"panic.go:panicError", "panic.go:logFailure", "problem.go:bareProblem", "serve.go:writeTime",
 	}},
 	{[]string{"upload.go"}, []string{"close.go:isSmall", "close.go:lingerTime"}},
@@ -109,20 +109,27 @@ var walls = []wall{
 		"rows.go", "budget.go", "outcome.go", "progress.go", "register.go:registrar", "register.go:registration",
 	}},
 	{[]string{"outcome.go"}, []string{
-		"attempt.go:answer", "attempt.go:printable", "keyfield.go", "http.go:writeJSON", "problem.go:problemBase", "register.go:ending", "register.go:endedWell", "register.go:attemptLine", "register.go:mayRepeat",
+		"attempt.go:answer", "printable.go", "keyfield.go", "http.go:writeJSON", "problem.go:problemBase", "register.go:ending", "register.go:endedWell", "register.go:attemptLine", "register.go:mayRepeat",
 	}},
 	// What an API says of itself knows no check, and a check no API.
-	{[]string{"profilefile.go"}, nil},
-	{[]string{"expectation.go", "rawcall.go", "counting.go", "request.go", "profile.go"}, slices.Concat(pure, profiles, []string{"attempt.go", "transport.go:userAgent"})},
+	{[]string{"profilefile.go", "leftovers.go"}, nil},
+	{[]string{"profile.go"}, slices.Concat(pure, profiles, []string{"attempt.go:validateBase"})},
+	{[]string{"request.go"}, slices.Concat(pure, profiles, []string{"attempt.go:call"})},
+	{[]string{"expectation.go", "counting.go"}, slices.Concat(pure, profiles, []string{"attempt.go:answer"})},
+	{[]string{"rawcall.go"}, []string{
+		"keyfield.go:keyHeader", "transport.go:userAgent",
+		"attempt.go:call", "attempt.go:answer", "attempt.go:answerWithin", "attempt.go:maxAnswerHeader", "attempt.go:errAnswerTooLong",
+	}},
 	{[]string{"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go"}, slices.Concat(pure, profiles, []string{
-		"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "rawcall.go", "attempt.go", "report.go",
+		"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "leftovers.go", "rawcall.go", "report.go",
+		"attempt.go:newTransport", "attempt.go:attempt", "attempt.go:call", "attempt.go:answer", "attempt.go:whyNoAnswer", "attempt.go:tellWritten",
 	})},
-	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "attempt.go:printable", "attempt.go:shownBody"}},
+	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "printable.go"}},
 	{[]string{"junit.go", "tap.go"}, []string{"report.go"}},
 	{[]string{"observer.go"}, []string{"attempt.go:answer"}},
 	{[]string{"experiment.go"}, slices.Concat(pure, []string{"observer.go", "attempt.go", "problem.go:problemBase"})},
 	{[]string{"matrix.go"}, []string{"experiment.go", "observer.go", "http.go:writeJSON"}},
-	{[]string{"backoff.go"}, []string{"retry.go", "attempt.go:spell", "register.go:registerAttempts"}},
+	{[]string{"backoff.go"}, []string{"retry.go", "printable.go:spell", "register.go:registerAttempts"}},
 
 	// The process: it puts together, and knows nobody's insides.
 	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
@@ -145,7 +152,7 @@ var walls = []wall{
 	}},
 	{[]string{"registercommand.go"}, []string{
 		"commands.go", "input.go", "cli.go:usageError", "main.go:process", "main.go:errTold", "pause.go", "register.go", "attempt.go:newTransport", "batch.go", "rows.go:readRows", "rows.go:badRow",
-		"rows.go:maxRowsFile", "outcome.go", "attempt.go:printable", "attempt.go:shownBody", "defects.go",
+		"rows.go:maxRowsFile", "outcome.go", "printable.go", "defects.go",
 	}},
 	{[]string{"databasecommands.go"}, slices.Concat(storage, []string{
 		"cli.go:usageError", "main.go:process", "main.go:newTag", "credentials.go:newCredential", "policy.go:wireTime",
