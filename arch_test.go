@@ -81,7 +81,7 @@ func TestImportWalls(t *testing.T) {
 		"github.com/schollz/progressbar/v3":   {"progress.go"},
 		"github.com/mattn/go-isatty":          {"progress.go"},
 		"github.com/dunglas/httpsfv":          {"fingerprint.go"},
-		"os":                                  {"main.go", "commands.go", "databasecommands.go", "input.go", "dbfile.go", "backup.go"},
+		"os":                                  {"main.go", "databasecommands.go", "input.go", "dbfile.go", "backup.go"},
 		"os/signal":                           {"main.go"},
 		"math/rand/v2":                        {"main.go"},
 		"net/http/httptrace":                  {"attempt.go"},
@@ -89,7 +89,7 @@ func TestImportWalls(t *testing.T) {
 		"github.com/julienschmidt/httprouter": {"http.go", "server.go", "services.go", "v1.go", "revisions.go", "maintenance.go", "policy.go"},
 		"net/http": {
 			"http.go", "serve.go", "close.go", "problem.go", "revisor.go", "server.go", "services.go", "v1.go", "revisions.go", "maintenance.go", "credentials.go", "idempotency.go", "policy.go",
-			"checker.go", "transport.go", "lab.go", "labroutes.go", "labanswers.go", "rawanswers.go", "rawforms.go", "rawconnection.go", "gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "script.go", "attempt.go", "register.go", "outcome.go", "verify.go", "rawcall.go", "request.go", "counting.go",
+			"checker.go", "transport.go", "lab.go", "labroutes.go", "labanswers.go", "rawanswers.go", "rawforms.go", "rawconnection.go", "gateway.go", "exchange.go", "upload.go", "delivery.go", "duplicate.go", "ledger.go", "script.go", "attempt.go", "register.go", "outcome.go", "verify.go", "fit.go", "lost.go", "aftermath.go", "rawcall.go", "request.go", "counting.go",
 			"main.go", "defects.go", "experiment.go", "observer.go",
 		},
 	}

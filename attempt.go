@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -30,6 +31,18 @@ var errAnswerTooLong = errors.New("answer over the limit")
 
 // newTransport is the transport of our tools.
 func newTransport() *http.Transport { return oneRequestTransport(nil, maxAnswerHeader) }
+
+// parseBase reads a server's address, as a person writes it.
+func parseBase(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if n := strings.LastIndex(text, ":"); n > 0 && !strings.Contains(text, "/") && strings.Trim(text[n:], ":0123456789") == "" {
+		return nil, fmt.Errorf("%.80q lacks its beginning: write %.80q", text, "http://"+text)
+	}
+	if err != nil { // the library's words do not help here
+		return nil, fmt.Errorf("%.80q is no address: want http://host:port", text)
+	}
+	return u, validateBase(u)
+}
 
 // validateBase tells whether u can be the base address of a server: http or https,
 // a host, and nothing behind it.

@@ -60,13 +60,22 @@ func (v *verification) meets(ctx context.Context, size int) (refused bool, err e
 		case v.profile.inFlight.met(got):
 			refused = true
 		case demandReplay(got, *original) != nil:
-			return false, unexpected(got, v.profile.inFlight.String()+", o la repetición exacta del original")
+			return false, unexpected(got, whileRunning(v.profile.inFlight))
 		}
 	}
 	if _, err := i.repeat(ctx, slow, *original); err != nil {
 		return refused, fmt.Errorf("después, cuando ya terminó: %w", err)
 	}
 	return refused, i.expectEffects(ctx, 1)
+}
+
+// whileRunning says what a repetition may get.
+func whileRunning(inFlight expectation) string {
+	if len(inFlight.answers) == 0 {
+		return "la misma respuesta del original"
+	}
+	inFlight.wait = false // who waited, and who came late, has the same answer
+	return inFlight.String() + " mientras trabaja el original, o su misma respuesta cuando ya terminó"
 }
 
 // burst sends equal requests, all at the same moment.
@@ -146,6 +155,10 @@ func (v *verification) rivals(ctx context.Context) error {
 	}
 	if err := demandEffects(effects+others, 1); err != nil {
 		return fmt.Errorf("de las dos peticiones hay %w", err)
+	}
+	v.left.counted(i.as, i.unique, effects)
+	if rival != i {
+		v.left.counted(rival.as, rival.unique, others)
 	}
 	return nil
 }

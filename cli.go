@@ -251,11 +251,7 @@ func (c *serveCommand) target(roles []roleAddress) (*url.URL, error) {
 		}
 		return &url.URL{Scheme: "http", Host: revisorAddress}, nil
 	}
-	u, err := url.Parse(c.Target)
-	if err != nil {
-		return nil, err
-	}
-	return u, validateBase(u)
+	return parseBase(c.Target)
 }
 
 // limits are those of a lab that can answer something at all.

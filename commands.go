@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
 
 	"github.com/google/uuid"
 )
@@ -19,15 +17,6 @@ type writerFlag struct {
 	Token string `default:"${writer}" variable:"REVISOR_TOKEN" placeholder:"TOKEN" help:"Credential of a writer (default the demo's ${writer})."`
 }
 
-// parseBase reads a server's address; what it means is validated by the tool.
-func parseBase(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil { // the library's words do not help here
-		return nil, fmt.Errorf("%q is no address: want http://host:port", text)
-	}
-	return u, nil
-}
-
 // told turns a failure that the tool has explained into one that needs no more words.
 func told(err, explained error) error {
 	if errors.Is(err, explained) {
@@ -35,6 +24,9 @@ func told(err, explained error) error {
 	}
 	return err
 }
+
+// maxProfile bounds a profile, in bytes.
+const maxProfile = 1 << 20
 
 // verifyCommand judges a server.
 type verifyCommand struct {
@@ -52,7 +44,7 @@ func (c *verifyCommand) Run(p *process) error {
 	text, name := revisorProfile, "the built-in profile"
 	if c.Profile != "" {
 		var err error
-		if text, err = os.ReadFile(c.Profile); err != nil {
+		if text, err = p.readFile(c.Profile, maxProfile); err != nil {
 			return &usageError{fmt.Errorf("--profile: %w", err)}
 		}
 		name = c.Profile
@@ -79,6 +71,7 @@ func (c *verifyCommand) Run(p *process) error {
 		return &usageError{fmt.Errorf("%s: %w", name, err)}
 	}
 	v.report = newReporter(p.stdout, p.stderr, c.Format, profile.base.String(), len(promiseChecks(profile)))
+	p.surviveBrokenPipe()
 	return told(v.run(p.ctx), errVerifyFailed)
 }
 
@@ -96,7 +89,7 @@ func (c *verifyCommand) rebase(profile *profile) error {
 		return err
 	}
 	profile.base = base
-	return validateBase(base)
+	return nil
 }
 
 // scriptCommand serves answers that are told beforehand.

@@ -46,6 +46,10 @@ func (r *profileReader) expectation(n profileNode) (e expectation) {
 	for _, choice := range choices {
 		switch choice.value.Kind() {
 		case jsontext.KindString:
+			if word := r.text(choice); word != "" && strings.Trim(word, "0123456789") == "" {
+				r.fail(choice.wrong("want a number, without quotes: %s", word))
+				continue
+			}
 			r.choice(choice, "wait")
 			e.wait = true
 		case jsontext.KindBeginObject:
@@ -55,7 +59,7 @@ func (r *profileReader) expectation(n profileNode) (e expectation) {
 			e.answers = append(e.answers, expectedAnswer{status: r.number(choice, 200, 599)})
 		}
 	}
-	if !e.given() {
+	if r.mistake == nil && !e.given() {
 		r.fail(n.wrong("want a status"))
 	}
 	return e

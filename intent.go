@@ -6,15 +6,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 )
 
 const (
-	// settlePatience bounds how long an intention is repeated while its original runs,
-	// settlePause is between two repetitions.
+	// settlePatience is how long an intention is repeated while its original runs, unless
+	// creations are slow; settlePause is between two repetitions.
 	settlePatience = 10 * time.Second
 	settlePause    = 40 * time.Millisecond
 )
@@ -31,7 +33,7 @@ type intent struct {
 
 // intend begins an intention of the first credential.
 func (v *verification) intend() *intent {
-	i := &intent{v: v, unique: v.newUnique(), key: v.newKey()}
+	i := &intent{v: v, unique: v.newUnique(), key: v.key()}
 	i.values = map[string]string{"unique": i.unique}
 	v.left.remember(0, i.unique)
 	return i
@@ -81,7 +83,33 @@ func (i *intent) send(ctx context.Context, t requestTemplate) (answer, error) {
 func (i *intent) sendSpelled(ctx context.Context, t requestTemplate, key string) (answer, error) {
 	c := i.call(t)
 	c.header.Set(keyHeader, key)
-	return i.v.attempt(ctx, c)
+	i.touch()
+	start := i.v.now()
+	got, err := i.v.attempt(ctx, c)
+	if err == nil && i.base != nil {
+		if why, yes := gaveUp(got); yes {
+			err = fmt.Errorf("el servidor no contesta: %s", why)
+		}
+	}
+	if err != nil {
+		i.unanswered(err)
+	} else if i.v.profile.created.met(got) {
+		i.v.created(i.v.now().Sub(start))
+	}
+	return got, err
+}
+
+// touch says that something is done about the intention.
+func (i *intent) touch() { i.v.left.touched(i.as, i.unique) }
+
+// doubt says that nobody knows what became of a request.
+func (i *intent) doubt() { i.v.left.doubt(i.as, i.unique) }
+
+// unanswered doubts a request that may have arrived.
+func (i *intent) unanswered(err error) {
+	if _, unsent := errors.AsType[notMade](err); !unsent && !errors.Is(err, syscall.ECONNREFUSED) {
+		i.doubt()
+	}
 }
 
 // create makes the profile's creation, which must succeed, and learns what it created.
@@ -115,6 +143,9 @@ func (i *intent) succeed(ctx context.Context, t requestTemplate) (answer, error)
 
 // learn takes the id and the entity tag of what an answer says was created.
 func (i *intent) learn(got answer) {
+	if i.v.profile.created.met(got) {
+		i.v.left.sure(i.as, i.unique)
+	}
 	if etag := got.header.Get("ETag"); etag != "" {
 		i.values["etag"] = etag
 	}
@@ -141,10 +172,10 @@ func (i *intent) settle(ctx context.Context, t requestTemplate) (answer, error) 
 		if err != nil || !i.v.profile.inFlight.met(got) {
 			return got, err
 		}
-		if waited >= i.v.patience {
-			return got, fmt.Errorf("tras %s de espera llegó %s: la llave sigue en curso", spell(i.v.patience), got.gist())
+		if waited >= i.v.endures() {
+			return got, fmt.Errorf("tras %s de espera llegó %s: la llave sigue en curso", spell(waited), got.gist())
 		}
-		if err := i.v.wait(ctx, settlePause); err != nil {
+		if err := i.v.waits(ctx, settlePause); err != nil {
 			return answer{}, err
 		}
 	}
@@ -220,25 +251,43 @@ func (i *intent) expectEffects(ctx context.Context, want int) error {
 	if err != nil {
 		return err
 	}
-	return demandEffects(got, want)
+	return i.hasEffects(got, want)
+}
+
+// hasEffects compares what was counted, and keeps what is right.
+func (i *intent) hasEffects(got, want int) error {
+	if err := demandEffects(got, want); err != nil {
+		return err
+	}
+	i.v.left.counted(i.as, i.unique, got)
+	return nil
 }
 
 // removes takes away what was created. With a key, that goes along.
 func (i *intent) removes(ctx context.Context, keys ...string) error {
-	remove := i.v.profile.remove
-	c := i.call(remove.request)
+	got, err := i.tryRemove(ctx, keys...)
+	if err == nil {
+		err = i.v.profile.remove.success.demand(got)
+	}
+	if err != nil {
+		c := i.call(i.v.profile.remove.request)
+		return fmt.Errorf("al retirar con %s %s: %w", c.method, c.path, err)
+	}
+	return nil
+}
+
+// tryRemove is removes, with any answer.
+func (i *intent) tryRemove(ctx context.Context, keys ...string) (answer, error) {
+	c := i.call(i.v.profile.remove.request)
 	for _, key := range keys {
 		c.header.Set(keyHeader, key)
 	}
+	i.touch()
 	got, err := i.v.attempt(ctx, c)
-	if err == nil {
-		err = remove.success.demand(got)
+	if err == nil && i.v.profile.remove.success.met(got) {
+		i.v.left.removed(i.as, i.values["id"])
 	}
-	if err != nil {
-		return fmt.Errorf("al retirar con %s %s: %w", c.method, c.path, err)
-	}
-	i.v.left.removed(i.as, i.values["id"])
-	return nil
+	return got, err
 }
 
 // demandReplay is the error of what is not the original's answer once more: its status and

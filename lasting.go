@@ -13,12 +13,20 @@ import (
 // expiryMargin is how much longer than its lifetime a key is waited for.
 const expiryMargin = 300 * time.Millisecond
 
-// checkExpiredKey: where what a key created is unique, it is taken away first.
+// checkExpiredKey repeats at half of the lifetime, and after it. A server may count the
+// lifetime from the last use. Where what a key created is unique, it is taken away first.
 func checkExpiredKey(ctx context.Context, v *verification) error {
 	i, p := v.intend(), v.profile
+	start := v.now()
 	first, err := i.create(ctx)
 	if err != nil {
 		return err
+	}
+	if err := v.waits(ctx, p.lifetime/2-v.now().Sub(start)); err != nil {
+		return err
+	}
+	if _, err := i.repeat(ctx, p.create, first); err != nil {
+		return fmt.Errorf("a la mitad de su vigencia: %w", err)
 	}
 	if p.remove != nil && i.values["id"] != "" {
 		if err := i.removes(ctx); err != nil {
@@ -29,7 +37,7 @@ func checkExpiredKey(ctx context.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
-	if err := v.wait(ctx, p.lifetime+expiryMargin); err != nil {
+	if err := v.waits(ctx, p.lifetime+expiryMargin); err != nil {
 		return err
 	}
 	got, err := i.send(ctx, p.create)
@@ -38,7 +46,10 @@ func checkExpiredKey(ctx context.Context, v *verification) error {
 	}
 	i.learn(got)
 	if p.remove == nil && p.secondKey.given() {
-		return p.secondKey.demand(got)
+		if err := p.secondKey.demand(got); err != nil {
+			return err
+		}
+		return i.expectEffects(ctx, before)
 	}
 	if err := p.created.demand(got); err != nil {
 		return err
@@ -70,13 +81,13 @@ func checkRetiredReplay(ctx context.Context, v *verification) error {
 
 // checkGetWithKey: what was answered under a key before must not come again.
 func checkGetWithKey(ctx context.Context, v *verification) error {
-	i, key := v.intend(), v.newKey()
+	i, key := v.intend(), v.key()
 	look := func(want int) error {
 		effects, err := i.count(ctx, key)
 		if err != nil {
 			return err
 		}
-		return demandEffects(effects, want)
+		return i.hasEffects(effects, want)
 	}
 	if err := look(0); err != nil {
 		return err
@@ -95,7 +106,7 @@ func (v *verification) two(ctx context.Context) (both [2]*intent, key string, er
 			return both, "", err
 		}
 	}
-	return both, both[0].like(func(other *intent) { other.key = v.newKey() }).spelled(), nil
+	return both, both[0].like(func(other *intent) { other.key = v.key() }).spelled(), nil
 }
 
 // checkPutWithKey replaces both. Where effects are counted, the second must be seen.
@@ -115,7 +126,11 @@ func checkPutWithKey(ctx context.Context, v *verification) error {
 			return err
 		}
 		if v.profile.counting != nil && hasPlace(string(v.profile.update.request.body), "unique") {
-			if err := after.expectEffects(ctx, 1); err != nil {
+			effects, err := after.effects(ctx)
+			if err != nil {
+				return err
+			}
+			if err := after.hasEffects(effects, 1); err != nil {
 				return fmt.Errorf("lo que puso el PUT no se ve: %w", err)
 			}
 		}
@@ -140,6 +155,9 @@ func checkDeleteWithKey(ctx context.Context, v *verification) error {
 	}
 	if left[0] != left[1] {
 		return fmt.Errorf("del primero quedan %d efectos y del segundo %d; se esperaba lo mismo", left[0], left[1])
+	}
+	for n, i := range both {
+		v.left.counted(i.as, i.unique, left[n])
 	}
 	return nil
 }

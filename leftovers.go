@@ -11,9 +11,17 @@ import (
 
 // leftovers are those of one run. The zero value has none; for concurrent use.
 type leftovers struct {
-	mu     sync.Mutex
-	begun  []begun
-	things []created
+	mu      sync.Mutex
+	begun   []begun
+	things  []created
+	counts  []countedEffects
+	unknown []begun // a request got no answer, and no later one told what became of it
+}
+
+// countedEffects are those of an intention that a check has found right.
+type countedEffects struct {
+	begun
+	effects int
 }
 
 // begun is what is unique about an intention, and whose it was.
@@ -51,11 +59,13 @@ func (l *leftovers) made(as int, unique, id string) {
 	}
 }
 
-// found keeps what was seen of an intention, unless it is known, be it under another one.
+// found keeps what was seen of an intention, unless it is known, be it under another one,
+// or as another credential's: both may see one thing.
 func (l *leftovers) found(as int, unique, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !slices.ContainsFunc(l.things, func(c created) bool { return c.is(as, id) }) {
+	l.forget(begun{as, unique})
+	if !slices.ContainsFunc(l.things, func(c created) bool { return c.is(as, id) || c.unique == unique && c.id == id }) {
 		l.things = append(l.things, created{begun: begun{as, unique}, id: id})
 	}
 }
@@ -96,4 +106,54 @@ func (l *leftovers) snapshot() (intentions []begun, there []created) {
 		}
 	}
 	return slices.Clone(l.begun), there
+}
+
+// doubt keeps that nobody knows what became of a request of this intention.
+func (l *leftovers) doubt(as int, unique string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := (begun{as, unique}); !slices.Contains(l.unknown, b) {
+		l.unknown = append(l.unknown, b)
+	}
+}
+
+// sure ends the doubt about an intention.
+func (l *leftovers) sure(as int, unique string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(begun{as, unique})
+}
+
+// forget is sure, under the lock.
+func (l *leftovers) forget(b begun) {
+	l.unknown = slices.DeleteFunc(l.unknown, func(other begun) bool { return other == b })
+}
+
+// doubtful copies the intentions of which nobody knows what became.
+func (l *leftovers) doubtful() []begun {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.unknown)
+}
+
+// counted keeps how many effects of an intention were right.
+func (l *leftovers) counted(as int, unique string, effects int) {
+	l.touched(as, unique)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts = append(l.counts, countedEffects{begun{as, unique}, effects})
+}
+
+// touched strikes what was counted of an intention: something is done to it again.
+func (l *leftovers) touched(as int, unique string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts = slices.DeleteFunc(l.counts, func(c countedEffects) bool { return c.begun == (begun{as, unique}) })
+}
+
+// expected copies what was counted and must still be so.
+func (l *leftovers) expected() []countedEffects {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.counts)
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 )
 
@@ -19,12 +21,28 @@ func checkHangUp(ctx context.Context, v *verification) error {
 	slow := v.slowest()
 	for _, after := range hangUps {
 		i := v.intend()
-		if err := hangUp(ctx, v.wait, after, i.call(slow), i.spelled()); err != nil {
-			return fmt.Errorf("no se pudo mandar la petición: %s", whyNoAnswer(err))
+		if err := v.hangsUp(ctx, i, slow, after); err != nil {
+			return err
 		}
 		if err := i.recovers(ctx, slow); err != nil {
 			return fmt.Errorf("colgó a los %s; %w", spell(after), err)
 		}
+	}
+	return nil
+}
+
+// hangsUp sends a creation and closes the connection after a while.
+func (v *verification) hangsUp(ctx context.Context, i *intent, t requestTemplate, after time.Duration) error {
+	ctx, err := v.going(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.timeout)
+	defer cancel()
+	i.touch()
+	i.doubt()
+	if err := hangUp(ctx, v.wait, after, i.call(t), i.spelled()); err != nil {
+		return fmt.Errorf("no se pudo mandar la petición: %s", whyNoAnswer(err))
 	}
 	return nil
 }
@@ -70,4 +88,17 @@ func (v *verification) loses(ctx context.Context, fault string) error {
 		return errors.New("la respuesta llegó entera; la pasarela tenía que perderla")
 	}
 	return i.recovers(ctx, v.profile.create)
+}
+
+// gatewaySays begins what verify's own gateway says when the server gave it no answer.
+const gatewaySays = "el servidor de detrás "
+
+// gaveUp tells why the gateway in front of the server has no answer of it to pass on.
+func gaveUp(got answer) (why string, yes bool) {
+	var problem any
+	if got.status != http.StatusBadGateway && got.status != http.StatusGatewayTimeout || got.problemType() != "about:blank" || decodeJSON(got.body, &problem) != nil {
+		return "", false
+	}
+	detail, _ := textAt(problem, "/detail")
+	return strings.CutPrefix(detail, gatewaySays)
 }

@@ -63,10 +63,11 @@
 //	backoff.go        what jitter does
 //	experiment.go     what to do after a lost answer, six ways; observer.go sees what
 //	                  the origin did, matrix.go tells it, stage.go sets the servers up
-//	verify.go         the judge of an Idempotency-Key; checks.go lists its checks: burst.go
-//	                  those of an original at work, malformed.go of bad keys, lost.go of
-//	                  lost answers, lasting.go of what lasts; leftovers.go is what they
-//	                  leave behind
+//	verify.go         the judge of an Idempotency-Key; fit.go tries its profile; checks.go
+//	                  lists its checks: burst.go those of an original at work, malformed.go
+//	                  of how keys are written, lost.go of lost answers, lasting.go of what
+//	                  lasts; leftovers.go is what they leave behind, aftermath.go looks at
+//	                  it and takes it away
 //	profile.go        what an API says of itself; profilefile.go reads it, template.go
 //	                  fills places in, request.go a request, expectation.go an answer,
 //	                  pointer.go finds a value in one
@@ -150,6 +151,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	return command(p)
 }
+
+// surviveBrokenPipe lets a write to a pipe that nobody reads fail instead of ending the
+// process: for a command that must tidy up. A server keeps the system's way.
+func (p *process) surviveBrokenPipe() { signal.Ignore(syscall.SIGPIPE) }
 
 // logger writes to standard error, as text or as JSON. Both quote what strangers send.
 func (p *process) logger(format string) *slog.Logger {

@@ -1,5 +1,6 @@
-// malformed.go owns the checks of keys that are none: they are sent as they are, and must
-// do nothing. It must not know how a server reads a key.
+// malformed.go owns the checks of how a key is written: those that are none are sent as
+// they are, and must do nothing; those that are nearly equal are not. It must not know how
+// a server reads a key.
 
 package main
 
@@ -7,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // malformedKind is a way to spell no key.
@@ -25,7 +27,7 @@ func malformedKinds(p *profile) []malformedKind {
 	}
 	return []malformedKind{
 		{"key-empty", "una llave vacía se rechaza y no hace nada", draftValidate, "",
-			func(string, int) [][]string { return [][]string{{""}, {`""`}} }},
+			func(string, int) [][]string { return emptyKeys(p.spelling) }},
 		{"key-two-lines", "dos llaves en una petición se rechazan y no hacen nada", draftSyntax, "",
 			func(key string, _ int) [][]string { return [][]string{{key, key + "-2"}} }},
 		{"key-too-long", "una llave demasiado larga se rechaza y no hace nada", draftValidate, tooLong,
@@ -39,19 +41,38 @@ func malformedKinds(p *profile) []malformedKind {
 	}
 }
 
+// emptyKeys spells a key of no characters. Where keys are bare, two quotes are a key of two.
+func emptyKeys(spelling keySpelling) [][]string {
+	if spelling == spelledBoth {
+		return [][]string{{""}, {`""`}}
+	}
+	return [][]string{{""}} // quoted before it is sent, where keys are
+}
+
+// spare is how many bytes the kinds add to a key, so that none is refused for its length.
+const spare = 3
+
 // check sends each spelling.
 func (kind malformedKind) check(ctx context.Context, v *verification) error {
 	for n := range kind.lines("", 0) {
 		i := v.intend()
-		lines := kind.lines(i.key, v.profile.longest)[n]
+		key := i.key
+		if longest := v.profile.longest; longest > 0 {
+			key = key[:min(len(key), longest-spare)]
+		}
+		lines := kind.lines(key, v.profile.longest)[n]
 		if v.profile.spelling == spelledQuoted {
 			for l, line := range lines {
 				lines[l] = quoteKey(strings.Trim(line, `"`))
 			}
 		}
-		c := i.call(v.profile.create)
-		got, err := attemptRaw(ctx, v.timeout, verifyAnswer, c, lines...)
+		begun, err := v.going(ctx)
 		if err != nil {
+			return err
+		}
+		got, err := attemptRaw(begun, v.timeout, verifyAnswer, i.call(v.profile.create), lines...)
+		if err != nil {
+			i.unanswered(err)
 			return fmt.Errorf("con la llave %q no hubo respuesta: %s", lines, whyNoAnswer(err))
 		}
 		i.learn(got)
@@ -60,6 +81,57 @@ func (kind malformedKind) check(ctx context.Context, v *verification) error {
 		}
 		if err := i.expectEffects(ctx, 0); err != nil {
 			return fmt.Errorf("con la llave %.80q: %w", lines, err)
+		}
+	}
+	return nil
+}
+
+func checkQuotedKey(ctx context.Context, v *verification) error {
+	i := v.intend()
+	first, err := i.create(ctx) // bare
+	if err != nil {
+		return err
+	}
+	quoted, err := i.sendSpelled(ctx, v.profile.create, quoteKey(i.key))
+	if err != nil {
+		return err
+	}
+	i.learn(quoted)
+	if err := demandReplay(quoted, first); err != nil {
+		return fmt.Errorf("con comillas: %w", err)
+	}
+	return i.expectEffects(ctx, 1)
+}
+
+// nearKeys are keys that differ from each other in the case of one letter, or in the last
+// character alone. Digits of base 16 stay such: a server may want a UUID.
+func nearKeys(draw func() string) [3]string {
+	for {
+		key := draw()
+		letter := strings.IndexFunc(key[:len(key)-1], unicode.IsLetter)
+		if letter < 0 {
+			continue
+		}
+		last := byte('0')
+		if key[len(key)-1] == last {
+			last = '1'
+		}
+		return [3]string{key, key[:letter] + strings.ToUpper(key[letter:letter+1]) + key[letter+1:], key[:len(key)-1] + string(last)}
+	}
+}
+
+// checkNearKeys creates something else under each of them. A server that cuts keys, or
+// does not mind the case, takes them for one.
+func checkNearKeys(ctx context.Context, v *verification) error {
+	keys := nearKeys(v.key)
+	for n, how := range []string{"la primera", "la que se distingue en una mayúscula", "la que se distingue en lo último"} {
+		i := v.intend()
+		i.key = keys[n]
+		if _, err := i.create(ctx); err != nil {
+			return fmt.Errorf("con %s: %w", how, err)
+		}
+		if err := i.expectEffects(ctx, 1); err != nil {
+			return fmt.Errorf("con %s: %w", how, err)
 		}
 	}
 	return nil

@@ -24,6 +24,13 @@ const longestLifetime = time.Minute
 //go:embed profile.json
 var revisorProfile []byte
 
+// shortestKey is the fewest characters of a key that a client can draw and nobody else
+// will: 16 hexadecimal digits, which are 64 bits.
+const shortestKey = 16
+
+// creatingMethods are those that may create, and take keys.
+var creatingMethods = []string{"POST", "PUT", "PATCH"}
+
 // environmentPlace is ${NAME} in a credential.
 var environmentPlace = regexp.MustCompile(`\$\{[^{}]*\}`)
 
@@ -124,10 +131,7 @@ func parseProfile(text []byte) (*profile, error) {
 }
 
 func (r *profileReader) base(n profileNode) *url.URL {
-	u, err := url.Parse(r.text(n))
-	if err == nil {
-		err = validateBase(u)
-	}
+	u, err := parseBase(r.text(n))
 	if err != nil && r.mistake == nil {
 		r.fail(n.wrong("%v", err))
 	}
@@ -135,7 +139,11 @@ func (r *profileReader) base(n profileNode) *url.URL {
 }
 
 func (p *profile) readCredentials(r *profileReader, n profileNode) {
-	for i, element := range r.elements(n) {
+	elements := r.elements(n)
+	if r.mistake == nil && n.given() && len(elements) == 0 {
+		r.fail(n.wrong("want one or two; leave the member out to send none"))
+	}
+	for i, element := range elements {
 		if i == 2 {
 			r.fail(n.wrong("at most two, the second another's"))
 			return
@@ -149,15 +157,19 @@ func (p *profile) readCredentials(r *profileReader, n profileNode) {
 }
 
 func (p *profile) readCreate(r *profileReader, n profileNode) {
-	m := r.object(n, "method", "!path", "headers", "!body", "!status", "id")
-	p.create = r.request(m, requestTemplate{method: "POST"}, "unique")
+	m := r.object(n, "method", "!path", "headers", "body", "!status", "id")
+	p.create = r.creating(m, requestTemplate{method: "POST"}, "unique")
 	p.created = r.statuses(m["status"])
 	if m["id"].given() {
 		id := r.pointer(m["id"])
 		p.id = &id
 	}
 	if r.mistake == nil && !hasPlace(p.create.path+string(p.create.body), "unique") {
-		r.fail(m["body"].wrong("has no {{unique}}: each request would be the same intention"))
+		where := m["body"]
+		if !where.given() {
+			where = m["path"]
+		}
+		r.fail(where.wrong("has no {{unique}}: each request would be the same intention"))
 	}
 }
 
@@ -187,6 +199,9 @@ func (p *profile) readKey(r *profileReader, n profileNode) {
 	m := r.object(n, "spelling", "longest", "lifetime")
 	p.spelling = keySpelling(r.choice(m["spelling"], string(spelledBare), string(spelledQuoted), string(spelledBoth)))
 	p.longest = r.number(m["longest"], 1, 8192)
+	if m["longest"].given() && p.longest < shortestKey {
+		r.fail(m["longest"].wrong("verify draws its keys at random, and needs room for %d characters", shortestKey))
+	}
 	if m["lifetime"].given() {
 		lifetime, err := time.ParseDuration(r.text(m["lifetime"]))
 		if err != nil || lifetime <= 0 || lifetime > longestLifetime {
@@ -197,9 +212,9 @@ func (p *profile) readKey(r *profileReader, n profileNode) {
 }
 
 func (p *profile) readInvalid(r *profileReader, n profileNode) {
-	m := r.object(n, "method", "path", "headers", "!body", "!status", "!failure")
+	m := r.object(n, "method", "path", "headers", "body", "!status", "!failure")
 	if n.given() {
-		p.invalid = &invalidRequest{r.request(m, p.create, "unique"), r.statuses(m["status"]),
+		p.invalid = &invalidRequest{r.variantOf(n, m, p.create), r.statuses(m["status"]),
 			r.choice(m["failure"], "frees", "recorded") == "recorded"}
 	}
 }
@@ -209,7 +224,7 @@ func (p *profile) readOther(r *profileReader, n profileNode) {
 	if !n.given() {
 		return
 	}
-	p.other = &otherRoute{statedRequest{r.request(m, requestTemplate{method: "POST"}, "unique", "id", "etag"), r.statuses(m["status"])},
+	p.other = &otherRoute{statedRequest{r.creating(m, requestTemplate{method: "POST"}, "unique", "id", "etag"), r.statuses(m["status"])},
 		r.choice(m["answer"], "mismatch", "own") == "own"}
 	if p.other.own && !p.other.success.given() {
 		r.fail(profileNode{at: "other_route.status"}.wrong("is missing: how does its own success look?"))
@@ -221,8 +236,25 @@ func (r *profileReader) variant(n profileNode, create requestTemplate) *requestT
 	if !n.given() {
 		return nil
 	}
-	request := r.request(r.object(n, "method", "path", "headers", "body"), create, "unique")
+	request := r.variantOf(n, r.object(n, "method", "path", "headers", "body"), create)
 	return &request
+}
+
+// variantOf reads the members of a variant, one of which must be there.
+func (r *profileReader) variantOf(n profileNode, m map[string]profileNode, create requestTemplate) requestTemplate {
+	if !m["method"].given() && !m["path"].given() && !m["headers"].given() && !m["body"].given() {
+		r.fail(n.wrong("differs from create in nothing: want another method, path, headers or body"))
+	}
+	return r.creating(m, create, "unique")
+}
+
+// creating reads the members of a request that may create something.
+func (r *profileReader) creating(m map[string]profileNode, otherwise requestTemplate, places ...string) requestTemplate {
+	t := r.request(m, otherwise, places...)
+	if n := m["method"]; n.given() && !slices.Contains(creatingMethods, t.method) {
+		r.fail(n.wrong("want a method that creates: %s", strings.Join(creatingMethods, ", ")))
+	}
+	return t
 }
 
 // stated is a request about something that was created; nil when it is absent.

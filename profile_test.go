@@ -14,9 +14,23 @@ import (
 func TestProfileMistakes(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, old, new, want string }{
-		{"no JSON", `"base": "http://127.0.0.1:1",`, `"base": http`, "base: no good JSON at byte"},
-		{"twice", `"base": `, `"base": "http://x", "base": `, "base: no good JSON at byte"},
+		{"no JSON", `"base": "http://127.0.0.1:1",`, `"base": http`, "base: no good JSON at line 2, column 11:"},
+		{"twice", `"base": `, `"base": "http://x", "base": `, "base: no good JSON at line 2, column 2"},
 		{"more behind", "\n}", "\n} {}", "there is something behind the JSON value"},
+		{"deep", `"body": {"reference"`, `"body": ` + strings.Repeat(`{"a":`, 3000) + `}`, "create.body.a.a.a."},
+		{"a number in quotes", `"status": [200],`, `"status": ["201"],`, "create.status[0]: want a number, without quotes: 201"},
+		{"a length in quotes", `"longest": 64`, `"longest": "64"`, "key.longest: want a whole number from 1 to 8192, without quotes"},
+		{"short keys", `"longest": 64`, `"longest": 15`, "key.longest: verify draws its keys at random, and needs room for 16 characters"},
+		{"no scheme", `http://127.0.0.1:1`, `127.0.0.1:18090`, `base: "127.0.0.1:18090" lacks its beginning: write "http://127.0.0.1:18090"`},
+		{"a name without scheme", `http://127.0.0.1:1`, `localhost:18090`, `base: "localhost:18090" lacks its beginning: write "http://localhost:18090"`},
+		{"IPv6 without scheme", `http://127.0.0.1:1`, `[::1]:18090`, `base: "[::1]:18090" lacks its beginning: write "http://[::1]:18090"`},
+		{"no body", `"body": {"reference": "{{unique}}", "amount": 1, "note": "{{unique}} of verify"},`, ``, "create.path: has no {{unique}}"},
+		{"no body, and the path has it", `"path": "/v2/orders", "headers": {"X-Region": "eu"},
+    "body": {"reference": "{{unique}}", "amount": 1, "note": "{{unique}} of verify"},`, `"path": "/v2/orders/{{unique}}",`, ""},
+		{"nobody asks", `"credentials": [{"header": "Api-Key", "value": "${NORTH}"}, {"header": "Api-Key", "value": "south"}]`, `"credentials": []`, "credentials: want one or two"},
+		{"a method that creates nothing", `"path": "/v2/orders", "headers"`, `"method": "GET", "path": "/v2/orders", "headers"`, "create.method: want a method that creates: POST, PUT, PATCH"},
+		{"another that creates nothing", `"slow": {`, `"slow": {"method": "HEAD", `, "slow.method: want a method that creates"},
+		{"a variant that is none", `"slow": {"path": "/v2/orders?slow=1"}`, `"slow": {}`, "slow: differs from create in nothing"},
 		{"unknown", `"slow":`, `"slo":`, "slo: there is no such member"},
 		{"unknown inside", `"longest": 64`, `"longst": 64`, "key.longst: there is no such member"},
 		{"a marked name is none", `"slow":`, `"!base":`, "!base: there is no such member"},
@@ -59,7 +73,7 @@ func TestProfileMistakes(t *testing.T) {
 			if err != nil {
 				got = err.Error()
 			}
-			if !strings.HasPrefix(got, tt.want) || (err == nil) != (tt.want == "") || strings.Contains(got, "\n") {
+			if !strings.HasPrefix(got, tt.want) || (err == nil) != (tt.want == "") || strings.Contains(got, "\n") || len(got) > 2*shownMistake {
 				t.Errorf("parseProfile = %q, want %q", got, tt.want)
 			}
 		})
@@ -171,7 +185,7 @@ func TestCounting(t *testing.T) {
 // counted, and what cannot be tested so is left out.
 func TestVerifyWithoutCounting(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ wrong, want string }{{"", "22 of 22"}, {"keys do nothing", "FAIL replay"}} {
+	for _, tt := range []struct{ wrong, want string }{{"", "23 of 23"}, {"keys do nothing", "FAIL replay"}} {
 		p := ordersTestProfile(t, "http://"+serveHandler(t, newOrders(tt.wrong)))
 		p.counting = nil
 		lines, err := runVerify(t, t.Context(), p, nil)
@@ -201,6 +215,9 @@ func TestVerifyCommandProfile(t *testing.T) {
 	_, _, err = ran(t, nil, "verify", "--profile="+file, base)
 	if exitStatus(err) != 2 || !strings.Contains(err.Error(), file+": credentials[0].value: the environment has no NORTH") {
 		t.Errorf("verify without NORTH = %v, want a wrong argument", err)
+	}
+	if _, _, err = ran(t, nil, "verify", "--profile=/dev/zero"); exitStatus(err) != 2 || !strings.Contains(err.Error(), "more than 1 MiB") {
+		t.Errorf("verify of /dev/zero = %v, want a wrong argument", err)
 	}
 	_, _, err = ran(t, nil, "verify", "--profile="+file+".not")
 	if exitStatus(err) != 2 {

@@ -31,20 +31,36 @@ func (n profileNode) member(name string, value jsontext.Value) profileNode {
 
 // wrong is a mistake at this place.
 func (n profileNode) wrong(format string, args ...any) error {
-	at := n.at
+	at := shownPlace(n.at)
 	if at == "" {
 		at = "the profile"
 	}
-	return fmt.Errorf("%s: %s", at, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s: %s", at, printable(fmt.Appendf(nil, format, args...), shownMistake))
+}
+
+// shownMistake bounds what is told of a mistake, and half of it where the mistake is, in
+// characters: a line on a terminal or two.
+const shownMistake = 200
+
+// shownPlace is a place that a person can look at: of a deep one its beginning.
+func shownPlace(at string) string { return printable([]byte(at), shownMistake/2) }
+
+// lineColumn counts both from 1, columns in bytes, up to an offset.
+func lineColumn(text []byte, offset int64) string {
+	before := text[:min(int64(len(text)), offset)]
+	return fmt.Sprintf("line %d, column %d", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
 // readProfileFile reads text as one JSON object: no member twice, nothing behind it.
 func readProfileFile(text []byte) (profileNode, error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(text))
 	value, err := decoder.ReadValue()
-	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok && syntax.JSONPointer != "" {
-		at := strings.ReplaceAll(strings.Trim(string(syntax.JSONPointer), "/"), "/", ".")
-		return profileNode{}, fmt.Errorf("%s: no good JSON at byte %d: %w", at, syntax.ByteOffset+1, syntax.Err)
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		at := shownPlace(strings.ReplaceAll(strings.Trim(string(syntax.JSONPointer), "/"), "/", "."))
+		if at != "" {
+			at += ": "
+		}
+		return profileNode{}, fmt.Errorf("%sno good JSON at %s: %w", at, lineColumn(text, syntax.ByteOffset), syntax.Err)
 	}
 	if err != nil {
 		return profileNode{}, fmt.Errorf("no good JSON: %w", err)
@@ -175,7 +191,11 @@ func (r *profileReader) number(n profileNode, least, most int) int {
 	}
 	number, err := strconv.Atoi(string(n.value))
 	if err != nil || number < least || number > most {
-		r.fail(n.wrong("want a whole number from %d to %d", least, most))
+		bare := ""
+		if n.value.Kind() == jsontext.KindString {
+			bare = ", without quotes"
+		}
+		r.fail(n.wrong("want a whole number from %d to %d%s", least, most, bare))
 	}
 	return number
 }

@@ -80,10 +80,51 @@ func (rep report) count(state checkState) int {
 	return n
 }
 
-// score says how many of the checks that were made are ok.
+// score says how many are ok of the checks that were made, or had to be.
 func (rep report) score() string {
-	ok := rep.count(checkOK)
-	return fmt.Sprintf("%d of %d", ok, ok+rep.count(checkFailed))
+	made := rep.count(checkOK) + rep.count(checkFailed)
+	for _, v := range rep.verdicts {
+		if v.missed() {
+			made++
+		}
+	}
+	return fmt.Sprintf("%d of %d", rep.count(checkOK), made)
+}
+
+// requiredScore says how many are ok of the checks that are required, when those are not
+// all that count in the score.
+func (rep report) requiredScore() (score string, differs bool) {
+	ok, required := 0, 0
+	for _, v := range rep.verdicts {
+		if !v.required {
+			differs = differs || v.state != checkOmitted
+			continue
+		}
+		if required++; v.state == checkOK {
+			ok++
+		}
+	}
+	return fmt.Sprintf("exigidas: %d of %d", ok, required), differs
+}
+
+// untested lists what was not tested, each reason once.
+func (rep report) untested() []string {
+	var reasons []string
+	ids := map[string][]string{}
+	for _, v := range rep.verdicts {
+		if v.state != checkOmitted {
+			continue
+		}
+		why := v.story()
+		if ids[why] == nil {
+			reasons = append(reasons, why)
+		}
+		ids[why] = append(ids[why], v.id)
+	}
+	for n, why := range reasons {
+		reasons[n] = strings.Join(ids[why], ", ") + ": " + why
+	}
+	return reasons
 }
 
 // excused is a failure of what is not required: no form may count it as one.
@@ -167,6 +208,9 @@ func (r *reporter) warn(warning string) {
 	r.form.warned(warning)
 }
 
+// broken tells that nobody reads the report any more.
+func (r *reporter) broken() bool { return r.out.err != nil }
+
 // finish writes what is left to tell. The error is of writing, the report is whole.
 func (r *reporter) finish(took time.Duration) (report, error) {
 	r.took = took
@@ -205,12 +249,13 @@ func (t textReport) ended(_ int, v checkVerdict) {
 func (t textReport) warned(warning string) { t.out.printf("aviso: %s\n", warning) }
 
 func (t textReport) finish(rep report) {
-	for _, v := range rep.verdicts {
-		if v.state == checkOmitted {
-			t.out.printf("no se probó %s: %s\n", v.id, v.story())
-		}
+	for _, untested := range rep.untested() {
+		t.out.printf("no se probó %s\n", untested)
 	}
 	t.out.printf("%s\n", unseenLine())
+	if score, differs := rep.requiredScore(); differs {
+		t.out.printf("%s\n", score)
+	}
 	t.out.printf("%s\n", rep.score())
 }
 

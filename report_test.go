@@ -78,7 +78,8 @@ aviso: quedó \x1b algo
 no se probó expiry: el perfil no da #1 vigencia
 no se probó other-credential: falta la otra credencial (se exige)
 verify no puede ver los efectos que el perfil no cuenta (correos, cobros, avisos a otros sistemas), ni lo que queda después de que el servidor se cae o se reinicia
-1 of 3
+exigidas: 1 of 3
+1 of 4
 `)
 }
 
@@ -203,11 +204,11 @@ type tapPoint struct {
 	diagnostics                 map[string]string
 }
 
-// readTAP reads what a producer of TAP 14 may write, without subtests, and nothing else.
+// readTAP reads what a producer of TAP 13 may write, without subtests, and nothing else.
 func readTAP(t *testing.T, text string) (points []tapPoint, comments []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(lines) < 2 || lines[0] != "TAP version 14" {
+	if len(lines) < 2 || lines[0] != "TAP version 13" {
 		t.Fatalf("TAP begins %q", lines)
 	}
 	plan := -1

@@ -85,7 +85,8 @@ func (p *process) stageLog() *slog.Logger {
 
 // openLossyGateway runs a gateway on a free port of loopback, in front of target, that
 // meets the first arrival of each request with a fault. What it does to exchanges it does
-// not log: that is the tool's to tell. base is where it listens.
+// not log: that is the tool's to tell. base is where it listens. It lives until end is
+// called, also when the process is told to stop: requests are under way through it.
 func (p *process) openLossyGateway(target *url.URL, text string) (base *url.URL, end func(), err error) {
 	f, err := parseFault(text)
 	if err != nil {
@@ -99,7 +100,7 @@ func (p *process) openLossyGateway(target *url.URL, text string) (base *url.URL,
 	sites := []site{{role: "gateway", listener: listener, handler: newGateway(gatewayConfig{
 		target: target, plan: newFaultPlan([]fault{f}, 0), now: p.now, log: slog.New(slog.DiscardHandler),
 	})}}
-	stop := serveInside(p.ctx, log, sites, func(context.Context) {})
+	stop := serveInside(context.WithoutCancel(p.ctx), log, sites, func(context.Context) {})
 	return urlOf(listener), func() {
 		if err := stop(); err != nil {
 			log.Error("a gateway that loses answers did not run to its end", "fault", text, "error", err)

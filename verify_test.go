@@ -66,6 +66,9 @@ func newPromise(defect string) *promise {
 
 func (p *promise) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	if p.defect == "name-fingerprint" && r.Method == http.MethodPost && !strings.Contains(string(body), `"limite_ms":1}`) {
+		body = fmt.Appendf(nil, `{"nombre":%q}`, probeName(string(body)))
+	}
 	team := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch r.Method {
 	case http.MethodGet:
@@ -225,7 +228,7 @@ func (p *promise) work(team, input string) promiseAnswer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := probeName(input)
-	if strings.Contains(input, "limite_ms") {
+	if strings.Contains(input, `"limite_ms":1}`) {
 		got := problemAnswer(422, "datos-invalidos")
 		got.input = input
 		return got
@@ -284,7 +287,7 @@ func revisorTestProfile(t *testing.T) *profile {
 func promiseProfile(t *testing.T, base string) *profile {
 	t.Helper()
 	p := revisorTestProfile(t)
-	p.base, p.other, p.update = mustURL(t, base), nil, nil
+	p.base, p.other, p.update, p.changed = mustURL(t, base), nil, nil, nil
 	return p
 }
 
@@ -294,8 +297,8 @@ func runVerify(t *testing.T, ctx context.Context, p *profile, change func(v *ver
 	var out strings.Builder
 	gateways := process{ctx: ctx, stderr: io.Discard, now: time.Now}
 	v := &verification{
-		profile: p, newUnique: func() string { return "v-" + uuid.NewString()[:13] }, newKey: uuid.NewString,
-		wait: pause, now: time.Now, lossy: gateways.openLossyGateway, bursts: []int{2, 10}, atOnce: 32,
+		profile: p, newUnique: newTestUnique, newKey: uuid.NewString,
+		wait: pause, now: time.Now, lossy: gateways.openLossyGateway, bursts: []int{2, 10}, atOnce: 32, late: time.Millisecond,
 		report: newReporter(&out, io.Discard, "text", p.base.String(), len(promiseChecks(p))),
 	}
 	if change != nil {
@@ -304,6 +307,9 @@ func runVerify(t *testing.T, ctx context.Context, p *profile, change func(v *ver
 	err := v.run(ctx)
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"), err
 }
+
+// newTestUnique draws a text for one use.
+func newTestUnique() string { return "v-" + uuid.NewString()[:13] }
 
 // failedChecks are the ids in the lines that say FAIL.
 func failedChecks(lines []string) []string {
@@ -377,7 +383,7 @@ func TestVerifyFindsEachDefect(t *testing.T) {
 				if first := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "FAIL") }); first >= 0 && !strings.Contains(lines[first], tt.says) {
 					t.Errorf("first failure = %q, want it to say %q", lines[first], tt.says)
 				}
-				if want := fmt.Sprintf("%d of 22", 22-len(failedChecks(lines))); lines[len(lines)-1] != want {
+				if want := fmt.Sprintf("%d of 24", 24-len(failedChecks(lines))); lines[len(lines)-1] != want {
 					t.Errorf("last line = %q, want %q", lines[len(lines)-1], want)
 				}
 			}
@@ -402,7 +408,7 @@ func TestVerifyLines(t *testing.T) {
 		"ok   other-credential  la misma llave con otra credencial: su propio efecto",
 		"omitida other-route       la misma llave en otra ruta: la respuesta no es la de la primera. el perfil no trae otra ruta con llave (other_route)",
 	}
-	if err != nil || len(lines) < len(want) || !slices.Equal(lines[:len(want)], want) || lines[len(lines)-1] != "22 of 22" {
+	if err != nil || len(lines) < len(want) || !slices.Equal(lines[:len(want)], want) || lines[len(lines)-1] != "24 of 24" {
 		t.Errorf("run = %v, %q, want %q", err, lines, want)
 	}
 }
@@ -423,16 +429,17 @@ func TestVerifyTrouble(t *testing.T) {
 		w.WriteHeader(201)
 		io.WriteString(w, "\x1b[2J\n"+strings.Repeat("x", 1<<17))
 	}))
+	const misfits = "aviso: el perfil no encaja con el servidor: "
 	tests := []struct {
 		name, base string
 		first      string // how the first line begins
-		each       string // part of each FAIL line
+		each       string // why each check was not made
 	}{
-		{"nobody listens", "http://" + closed.Addr().String(), "aviso: el servidor http://" + closed.Addr().String() + " no contesta: GET /servicios quedó sin respuesta: ECONNREFUSED", "el servidor no contesta"},
-		{"mute", mute.url, "aviso: el servidor " + mute.url + " no contesta: GET /servicios quedó sin respuesta: se acabó el tiempo límite", "el servidor no contesta"},
-		{"the credential is no good", unauthorised, "FAIL replay", "401 " + problemBase + "credencial-invalida"},
-		{"redirects are not followed", loop, "FAIL replay", "307 "},
-		{"a stranger's text", hostile, "FAIL replay", ""},
+		{"nobody listens", "http://" + closed.Addr().String(), "aviso: el servidor http://" + closed.Addr().String() + " no contesta: GET /servicios quedó sin respuesta: ECONNREFUSED", "el servidor no contesta (se exige)"},
+		{"mute", mute.url, "aviso: el servidor " + mute.url + " no contesta: GET /servicios quedó sin respuesta: se acabó el tiempo límite", "el servidor no contesta (se exige)"},
+		{"the credential is no good", unauthorised, misfits + "effects: con GET /servicios llegó 401 " + problemBase + "credencial-invalida; se esperaba 200 con JSON; ¿es buena la credencial", "el perfil no encaja"},
+		{"redirects are not followed", loop, misfits + "effects: con GET /servicios llegó 307 ", "el perfil no encaja"},
+		{"a stranger's text", hostile, misfits + "effects: con GET /servicios llegó 201 ", "el perfil no encaja"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -442,19 +449,20 @@ func TestVerifyTrouble(t *testing.T) {
 					v.timeout = 100 * time.Millisecond
 				}
 			})
-			if !errors.Is(err, errVerifyFailed) || lines[len(lines)-1] != "0 of 22" || !strings.HasPrefix(lines[0], tt.first) {
-				t.Errorf("run = %v, %.2000q, want first %q and last \"0 of 22\"", err, lines, tt.first)
+			if !errors.Is(err, errVerifyFailed) || lines[len(lines)-1] != "0 of 24" || !strings.HasPrefix(lines[0], tt.first) {
+				t.Errorf("run = %v, %.2000q, want first %q and last \"0 of 24\"", err, lines, tt.first)
 			}
-			if len(failedChecks(lines)) != 22 {
-				t.Errorf("failed checks = %q, want all", failedChecks(lines))
-			}
+			unmade := 0
 			for _, line := range lines {
-				if strings.HasPrefix(line, "FAIL") && !strings.Contains(line, tt.each) {
-					t.Errorf("line %.2000q does not say %q", line, tt.each)
+				if strings.HasPrefix(line, "omitida ") && strings.Contains(line, tt.each) {
+					unmade++
 				}
 				if strings.ContainsAny(line, "\x1b\u009b\r") || len(line) > 8*shownBody {
 					t.Errorf("line %.200q is not harmless", line)
 				}
+			}
+			if unmade != 24 || len(failedChecks(lines)) > 0 {
+				t.Errorf("%d checks were not made for %q, want 24, and no verdict about a server that could not be judged: %q", unmade, tt.each, lines)
 			}
 		})
 	}
@@ -482,6 +490,33 @@ func TestVerifyInterruptedCleansUp(t *testing.T) {
 	}
 	if left := append(server.list(practiceWriter), server.list(practiceOtherWriter)...); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestVerifyChangesMore: the built-in profile changes what is not unique too, so that a
+// fingerprint of the name alone is found.
+func TestVerifyChangesMore(t *testing.T) {
+	t.Parallel()
+	for defect, want := range map[string][]string{"": {}, "name-fingerprint": {"changed-body", "concurrent-body"}} {
+		p := promiseProfile(t, "http://"+serveHandler(t, newPromise(defect)))
+		p.changed = revisorTestProfile(t).changed
+		lines, _ := runVerify(t, t.Context(), p, nil)
+		if got := failedChecks(lines); !slices.Equal(got, want) {
+			t.Errorf("with defect %q failed checks = %q, want %q:\n%s", defect, got, want, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// TestVerifyWithoutInFlight: where the profile does not say what a repetition gets
+// meanwhile, a server that refuses it is right.
+func TestVerifyWithoutInFlight(t *testing.T) {
+	t.Parallel()
+	p := promiseProfile(t, "http://"+serveHandler(t, newPromise("")))
+	p.inFlight = expectation{}
+	lines, err := runVerify(t, t.Context(), p, nil)
+	told := strings.Join(lines, "\n")
+	if err != nil || !strings.Contains(told, "omitida in-flight ") || !strings.Contains(told, "omitida hang-up ") {
+		t.Errorf("run = %v, want a pass without these checks:\n%s", err, told)
 	}
 }
 
@@ -543,6 +578,9 @@ func TestMalformedKeysAsTheyAre(t *testing.T) {
 		if err := kind.check(t.Context(), v); err == nil || !strings.Contains(err.Error(), `llegó 201 {"id":7}; se esperaba 400`) {
 			t.Errorf("%s = %v, want it refused", kind.id, err)
 		}
+	}
+	if got := emptyKeys(spelledBare); len(got) != 1 || got[0][0] != "" {
+		t.Errorf("emptyKeys(bare) = %q, want no quotes: there they are characters of a key", got)
 	}
 	want := []string{"", "k", "k-2", "k" + strings.Repeat("x", 255), "k\x01x", "kñ"}
 	mu.Lock()

@@ -112,16 +112,17 @@ var walls = []wall{
 		"attempt.go:answer", "printable.go", "keyfield.go", "http.go:writeJSON", "problem.go:problemBase", "register.go:ending", "register.go:endedWell", "register.go:attemptLine", "register.go:mayRepeat",
 	}},
 	// What an API says of itself knows no check, and a check no API.
-	{[]string{"profilefile.go", "leftovers.go"}, nil},
-	{[]string{"profile.go"}, slices.Concat(pure, profiles, []string{"attempt.go:validateBase"})},
+	{[]string{"leftovers.go"}, nil},
+	{[]string{"profilefile.go"}, []string{"printable.go:printable"}},
+	{[]string{"profile.go"}, slices.Concat(pure, profiles, []string{"attempt.go:parseBase"})},
 	{[]string{"request.go"}, slices.Concat(pure, profiles, []string{"attempt.go:call"})},
 	{[]string{"expectation.go", "counting.go"}, slices.Concat(pure, profiles, []string{"attempt.go:answer"})},
 	{[]string{"rawcall.go"}, []string{
 		"keyfield.go:keyHeader", "transport.go:userAgent",
 		"attempt.go:call", "attempt.go:answer", "attempt.go:answerWithin", "attempt.go:maxAnswerHeader", "attempt.go:errAnswerTooLong",
 	}},
-	{[]string{"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go"}, slices.Concat(pure, profiles, []string{
-		"verify.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "leftovers.go", "rawcall.go", "report.go",
+	{[]string{"verify.go", "fit.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "aftermath.go"}, slices.Concat(pure, profiles, []string{
+		"verify.go", "fit.go", "intent.go", "checks.go", "burst.go", "malformed.go", "lost.go", "lasting.go", "aftermath.go", "leftovers.go", "rawcall.go", "report.go",
 		"attempt.go:newTransport", "attempt.go:attempt", "attempt.go:call", "attempt.go:answer", "attempt.go:whyNoAnswer", "attempt.go:tellWritten",
 	})},
 	{[]string{"report.go"}, []string{"junit.go", "tap.go", "progress.go", "printable.go"}},
@@ -141,17 +142,17 @@ var walls = []wall{
 	{[]string{"cli.go"}, []string{
 		"commands.go", "registercommand.go:registerCommand", "databasecommands.go:backupCommand", "databasecommands.go:credentialCommand",
 		"main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
-		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
+		"attempt.go:parseBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
 		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "ledger.go:gatewayAdmin", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
 	}},
 	{[]string{"commands.go"}, []string{
 		"cli.go:usageError", "cli.go:validateListen", "main.go:process", "main.go:errTold", "serve.go:listen", "serve.go:site", "serve.go:serve", "pause.go",
 		"verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "matrix.go:writeMatrix", "stage.go", "script.go", "backoff.go",
-		"attempt.go:validateBase",
+		"attempt.go:parseBase", "input.go",
 	}},
 	{[]string{"registercommand.go"}, []string{
-		"commands.go", "input.go", "cli.go:usageError", "main.go:process", "main.go:errTold", "pause.go", "register.go", "attempt.go:newTransport", "batch.go", "rows.go:readRows", "rows.go:badRow",
+		"commands.go", "input.go", "cli.go:usageError", "main.go:process", "main.go:errTold", "pause.go", "register.go", "attempt.go:newTransport", "attempt.go:parseBase", "batch.go", "rows.go:readRows", "rows.go:badRow",
 		"rows.go:maxRowsFile", "outcome.go", "printable.go", "defects.go",
 	}},
 	{[]string{"databasecommands.go"}, slices.Concat(storage, []string{
