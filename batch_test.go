@@ -186,9 +186,7 @@ func TestBatchSaysHowToGoOn(t *testing.T) {
 // proves that it knows keys, and that is said.
 func TestBatchOfAStranger(t *testing.T) {
 	t.Parallel()
-	base := "http://" + serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "<html>Bienvenido al hotel</html>")
-	}))
+	base := "http://" + serveHandler(t, portal(""))
 	stdout, _, err := ran(t, nil, "register", "--from", rowsFile(t, 3), "--batch", "b", "--base", base, "--format=json")
 	rep := readReport(t, stdout)
 	if want := (batchTotals{Rows: 3, Registered: 3, Attempts: 3, Unproven: 3}); err != nil || !rep.Complete || rep.Totals != want {
@@ -386,9 +384,7 @@ func TestDeadServerIsLeftAlone(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	const n, concurrency, tokens = 200, 4, 16
-	closed := testListener(t)
-	closed.Close()
-	rep := runBatch(t, "http://"+closed.Addr().String(), n, concurrency, 4)
+	rep := runBatch(t, closedPort(t), n, concurrency, 4)
 	if got := rep.Totals.Attempts; got < tokens || got > tokens+concurrency-1 {
 		t.Errorf("%d attempts, want from %d to %d", got, tokens, tokens+concurrency-1)
 	}

@@ -239,8 +239,7 @@ func readRequest(in *bufio.Reader) {
 
 func TestRegisterWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	closed := testListener(t)
-	closed.Close()
+	closed := closedPort(t)
 	tests := []struct {
 		name  string
 		serve func(conn *net.TCPConn, in *bufio.Reader) // nil: nobody listens
@@ -249,24 +248,18 @@ func TestRegisterWithoutAnAnswer(t *testing.T) {
 		{"nobody listens", nil, "intento 1 de 2: sin respuesta: ECONNREFUSED, nadie escucha en esa dirección"},
 		{"mute", func(_ *net.TCPConn, in *bufio.Reader) { io.Copy(io.Discard, in) }, "intento 1 de 2: sin respuesta completa en 150 ms"},
 		{"cut", func(_ *net.TCPConn, in *bufio.Reader) { readRequest(in) }, "intento 1 de 2: sin respuesta: la conexión se cortó"},
-		{"cut midway, a 201 too", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{")
-		}, "intento 1 de 2: llegó un 201 sin terminar: la conexión se cortó"},
+		{"cut midway, a 201 too", saying("HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), "intento 1 de 2: llegó un 201 sin terminar: la conexión se cortó"},
 		{"stuck midway", func(conn *net.TCPConn, in *bufio.Reader) {
 			readHead(in)
 			io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{")
 			io.Copy(io.Discard, in)
 		}, "intento 1 de 2: sin respuesta completa en 150 ms"},
-		{"not HTTP, harmless on a terminal", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "\x1b[31mhola\r\n\r\n")
-		}, "intento 1 de 2: sin respuesta: lo que llegó no se entiende como HTTP"},
+		{"not HTTP, harmless on a terminal", saying("\x1b[31mhola\r\n\r\n"), "intento 1 de 2: sin respuesta: lo que llegó no se entiende como HTTP"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			up := &rawUpstream{url: "http://" + closed.Addr().String()}
+			up := &rawUpstream{url: closed}
 			if tt.serve != nil {
 				up = serveRaw(t, tt.serve)
 			}
@@ -339,6 +332,14 @@ func TestRegisterInterrupted(t *testing.T) {
 	})
 }
 
+// portal is a captive one: whatever is asked, it says 200 and welcome.
+func portal(replayed string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Idempotency-Replayed", replayed)
+		io.WriteString(w, "<html>Bienvenido al hotel</html>")
+	})
+}
+
 // A success tells that the key was understood where the answer does: by the header, false
 // the first time and true on a replay, and by no other value.
 func TestRegisterProofOfTheKey(t *testing.T) {
@@ -347,10 +348,7 @@ func TestRegisterProofOfTheKey(t *testing.T) {
 	for replayed, want := range map[string]string{
 		"false": "", "true": "; es la respuesta guardada de la petición original, que se hizo una sola vez", "": unproven, "?1": unproven,
 	} {
-		base := "http://" + serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Idempotency-Replayed", replayed)
-			io.WriteString(w, "<html>Bienvenido al hotel</html>")
-		}))
+		base := "http://" + serveHandler(t, portal(replayed))
 		run := &registerRun{}
 		r := newRegistration(t, base, run)
 		run.do(t, t.Context(), r)
