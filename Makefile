@@ -30,4 +30,4 @@ smoke: build
 	.ci/smoke ./revisor
 
 readme: build
-	.ci/readme README.md docs/gateway.md
+	.ci/readme

@@ -4,10 +4,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,6 +83,36 @@ func TestVerifyWithoutAReader(t *testing.T) {
 	})
 	if !errors.Is(err, errBrokenPipe) || posts.Load() > 20 || server.left() > 0 {
 		t.Errorf("run = %v after %d requests, %d orders left, want an early end and none", err, posts.Load(), server.left())
+	}
+}
+
+// TestVerifyIntoABrokenPipe: the whole program, when its reader has gone: verify | head -1.
+func TestVerifyIntoABrokenPipe(t *testing.T) {
+	t.Parallel()
+	path, err := testBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newPromise("")
+	base := "http://" + serveHandler(t, server)
+	profile := filepath.Join(t.TempDir(), "profile.json")
+	text := bytes.ReplaceAll(revisorProfile, []byte(`"Bearer {{token}}"`), []byte(`"Bearer literal"`))
+	if err := os.WriteFile(profile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	var stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), path, "verify", "--profile="+profile, base)
+	cmd.Stdout, cmd.Stderr = writer, &stderr
+	err = cmd.Run()
+	writer.Close()
+	left := len(server.list("literal")) + len(server.list(practiceOtherWriter))
+	if cmd.ProcessState.ExitCode() != 1 || left > 0 || server.made() < 2 || !strings.Contains(stderr.String(), "broken pipe") {
+		t.Errorf("verify = %v, %q, %d made and %d left, want exit status 1 and nothing left", err, stderr.String(), server.made(), left)
 	}
 }
 

@@ -72,10 +72,7 @@ func TestAttemptIsOneRequest(t *testing.T) {
 
 func TestAttemptBoundsWhatItReads(t *testing.T) {
 	t.Parallel()
-	up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
-		readHead(in)
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("x", 11))
-	})
+	up := serveRaw(t, saying("HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("x", 11)))
 	for limit, want := range map[int64]error{10: errAnswerTooLong, 11: nil} {
 		got, err := attempt(t.Context(), newTransport(), wireLimit, limit, call{method: "GET", base: mustURL(t, up.url), path: "/"})
 		if !errors.Is(err, want) || got.status != 200 || len(got.body) != int(limit) {

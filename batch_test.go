@@ -132,7 +132,7 @@ func TestBatchOutcomes(t *testing.T) {
 	if !errors.Is(err, errTold) || !strings.HasPrefix(stdout, strings.Join(want, "\n")+"\n") {
 		t.Errorf("run = %v,\n%s\nwant\n%s", err, stdout, strings.Join(want, "\n"))
 	}
-	if again := "revisor register --from " + csv + " --batch 'mi lote'\n"; !strings.HasSuffix(stdout, again) {
+	if again := "revisor register --from=" + csv + " --batch='mi lote' --base=" + base + " --concurrency=1\n"; !strings.HasSuffix(stdout, again) {
 		t.Errorf("the end is %q, want %q", stdout, again)
 	}
 	if len(seen.texts) != 4 {
@@ -142,6 +142,60 @@ func TestBatchOutcomes(t *testing.T) {
 	stdout, _, err = ran(t, nil, "register", "--from", lines, "--batch", "mi lote", "--base", base, "--format=json")
 	if rep := readReport(t, stdout); err != nil || !rep.Complete || rep.Totals.Known != 2 || rep.Totals.Attempts != 2 {
 		t.Errorf("the same rows as JSON lines = %v, %+v, want both known", err, rep)
+	}
+}
+
+// TestBatchSaysHowToGoOn: the command at the end does the same again wherever it is
+// pasted: to the same server, in the same way, and in nobody else's name.
+func TestBatchSaysHowToGoOn(t *testing.T) {
+	t.Parallel()
+	_, base := serveScript(t, "422")
+	file := fileWith(t, "nombre,url\na,http://x/\n")
+	tests := []struct {
+		name string
+		env  environment
+		args []string
+		want string // after the file
+	}{
+		{"all flags", nil, []string{"--batch=b", "--base", base, "--simulate=", "--attempts", "2", "--attempt-timeout=1500ms", "--concurrency=1", "--token=secreto"},
+			" --batch=b --base=" + base + " --simulate='' --attempts=2 --attempt-timeout=1.5s --concurrency=1 --token=…"},
+		{"a flag that was repeated", nil, []string{"--batch=a", "--base=http://x", "--base", base, "--batch=it's"}, ` --batch='it'\''s' --base=` + base},
+		{"variables", environment{"REVISOR_BASE": base, "REVISOR_BATCH": "b", "ALTA_LIMITE_MS": "900", "REVISOR_TOKEN": "secreto"}, nil,
+			` --batch=b --base=` + base + ` --attempt-timeout=900ms --token="$REVISOR_TOKEN"`},
+		{"a flag against a variable", environment{"REVISOR_TOKEN": "secreto", "REVISOR_BASE": "http://x"}, []string{"--token=t", "--base=" + base, "--batch=b"},
+			" --token=… --base=" + base + " --batch=b"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			stdout, stderr, err := ran(t, tt.env, append([]string{"register", "--from", file}, tt.args...)...)
+			if want := ": revisor register --from=" + file + tt.want + "\n"; !errors.Is(err, errTold) || !strings.HasSuffix(stdout, want) {
+				t.Errorf("run = %v, %q, want its end %q", err, stdout, want)
+			}
+			if strings.Contains(stdout+stderr, "secreto") {
+				t.Errorf("the credential is shown: %q, %q", stdout, stderr)
+			}
+		})
+	}
+	if _, _, err := ran(t, nil, "register", "--from", file, "--batch=b", "--base", base, "--token=…"); exitStatus(err) != 2 {
+		t.Errorf("pasted as it is = %v, want exit status 2", err)
+	}
+}
+
+// TestBatchOfAStranger: any 2xx is a success, and a portal's page is one; but nothing
+// proves that it knows keys, and that is said.
+func TestBatchOfAStranger(t *testing.T) {
+	t.Parallel()
+	base := "http://" + serveHandler(t, portal(""))
+	stdout, _, err := ran(t, nil, "register", "--from", rowsFile(t, 3), "--batch", "b", "--base", base, "--format=json")
+	rep := readReport(t, stdout)
+	if want := (batchTotals{Rows: 3, Registered: 3, Attempts: 3, Unproven: 3}); err != nil || !rep.Complete || rep.Totals != want {
+		t.Errorf("run = %v, %+v, want success and %+v", err, rep.Totals, want)
+	}
+	for _, row := range rep.Rows {
+		if !row.Unproven {
+			t.Errorf("row %+v, want it without proof of the key", row)
+		}
 	}
 }
 
@@ -325,6 +379,25 @@ func TestDeadServerIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestNobodyListens: the budget ends a run against a closed port too, where there is no
+// server to be hammered, but no use in going on either.
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	const n, concurrency, tokens = 200, 4, 16
+	rep := runBatch(t, closedPort(t), n, concurrency, 4)
+	if got := rep.Totals.Attempts; got < tokens || got > tokens+concurrency-1 {
+		t.Errorf("%d attempts, want from %d to %d", got, tokens, tokens+concurrency-1)
+	}
+	if rep.Complete || rep.Stopped != stoppedByBudget || rep.Totals.Unconfirmed == 0 || rep.Totals.Unsent+rep.Totals.Unconfirmed != n {
+		t.Errorf("stopped = %q, %+v, want %q, and every row unconfirmed or not sent", rep.Stopped, rep.Totals, stoppedByBudget)
+	}
+	for _, row := range rep.Rows {
+		if row.Outcome == rowUnconfirmed && !strings.Contains(row.Why, "ECONNREFUSED") {
+			t.Errorf("line %d: %q, want it to say ECONNREFUSED", row.Line, row.Why)
+		}
+	}
+}
+
 // TestServerThatComesBack: a failure now and then does not stop a run that gets answers.
 func TestServerThatComesBack(t *testing.T) {
 	t.Parallel()
@@ -338,7 +411,7 @@ func TestServerThatComesBack(t *testing.T) {
 		w.WriteHeader(201)
 	}))
 	rep := runBatch(t, base, n, 1, 4)
-	if want := (batchTotals{Rows: n, Registered: n, Attempts: 3 * n}); !rep.Complete || rep.Totals != want {
+	if want := (batchTotals{Rows: n, Registered: n, Attempts: 3 * n, Unproven: n}); !rep.Complete || rep.Totals != want {
 		t.Errorf("stopped = %q, %+v, want %+v", rep.Stopped, rep.Totals, want)
 	}
 }

@@ -151,11 +151,7 @@ func benchServerAt(tb testing.TB, st *store, now func() time.Time) (address stri
 	}
 	tb.Cleanup(func() { null.Close() })
 	log := slog.New(slog.NewTextHandler(null, nil))
-	role := newRevisor(revisorConfig{
-		revisorSettings: revisorSettings{keyTTL: 24 * time.Hour},
-		store:           st, practice: practiceCredentials(), log: log,
-		now: now, random: func() float64 { return 0 }, pause: pause, resolve: systemResolve,
-	})
+	role := revisorOn(st, log, now, systemResolve, revisorSettings{keyTTL: 24 * time.Hour})
 	return serveBench(tb, role.handler), role.engine
 }
 

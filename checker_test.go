@@ -123,10 +123,7 @@ func answered(status string, headers ...string) string {
 // closedPort is the URL of a loopback port where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testListener(t)
 	defer listener.Close()
 	return "http://" + listener.Addr().String()
 }

@@ -307,7 +307,29 @@ func parseCommandLine(args []string, p *process) (func(*process) error, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	return func(p *process) error { return ctx.Run(p) }, nil
+	return func(p *process) error { return ctx.Run(p, flagsGiven(ctx)) }, nil
+}
+
+// givenFlag is a flag that was not left to its default.
+type givenFlag struct {
+	name, value string
+	variable    string // that it was taken from; "" when the command line has it
+}
+
+// flagsGiven are the flags of a command line, in its order, and then those that the
+// environment sets.
+func flagsGiven(ctx *kong.Context) (given []givenFlag) {
+	for _, at := range ctx.Path {
+		if at.Flag == nil || slices.ContainsFunc(given, func(g givenFlag) bool { return g.name == at.Flag.Name }) {
+			continue // a flag that was repeated has one value, its last
+		}
+		g := givenFlag{name: at.Flag.Name, value: fmt.Sprint(at.Flag.Target.Interface())}
+		if at.Resolved {
+			g.variable = at.Flag.Tag.Get("variable") + at.Flag.Tag.Get("milliseconds") // a flag has one of them
+		}
+		given = append(given, g)
+	}
+	return given
 }
 
 // newParser reads into line; exit is called when --help or --version was asked for.

@@ -208,9 +208,7 @@ func TestBrokenOnLoopbackOnly(t *testing.T) {
 // TestBrokenRegisterWarns: nobody uses a client that is broken on purpose unawares.
 func TestBrokenRegisterWarns(t *testing.T) {
 	t.Parallel()
-	closed := testListener(t)
-	closed.Close()
-	_, stderr, _ := ran(t, nil, "register", "n", "http://x/", "--break=key-per-attempt", "--attempts=1", "--base=http://"+closed.Addr().String())
+	_, stderr, _ := ran(t, nil, "register", "n", "http://x/", "--break=key-per-attempt", "--attempts=1", "--base="+closedPort(t))
 	if !strings.Contains(stderr, "key-per-attempt") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("standard error = %q, want one line with key-per-attempt", stderr)
 	}

@@ -34,10 +34,7 @@ func planOf(t *testing.T, specs ...string) *faultPlan {
 // tellsHello answers each request with "hola" and closes; it counts by its connections.
 func tellsHello(t *testing.T) *rawUpstream {
 	t.Helper()
-	return serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
-		readRequest(in)
-		io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\r\nhola")
-	})
+	return serveRaw(t, saying("HTTP/1.1 201 Created\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\r\nhola"))
 }
 
 // TestFaultsOnTheWire: what the client reads, how its connection ends, and how often the

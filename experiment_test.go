@@ -101,6 +101,14 @@ func TestExperimentCommand(t *testing.T) {
 	if err != nil || stderr != "" || !strings.HasSuffix(stdout, "\n6 de 6 casos como se esperaba.\n") {
 		t.Errorf("run(experiment) = %v, %q, %q, want nil, the tables, nothing", err, stdout, stderr)
 	}
+	for _, header := range []string{
+		"TRAS PERDER LA RESPUESTA POST GET EFECTOS RESULTADO DEL CLIENTE",
+		"TRAS PERDER LA RESPUESTA INTENTOS FALLOS VISTOS EFECTOS SIN RESOLVER",
+	} {
+		if told := strings.Join(strings.Fields(stdout), " "); !strings.Contains(told, header) {
+			t.Errorf("the tables are %q, want the header %q", told, header)
+		}
+	}
 }
 
 // TestExperimentFindsAWrongOrigin: whatever is wrong with an origin, the exit status is 1

@@ -78,6 +78,14 @@ func serveRaw(t *testing.T, serve func(conn *net.TCPConn, in *bufio.Reader)) *ra
 	return up
 }
 
+// saying takes a request off the wire and writes text, to be served by serveRaw.
+func saying(text string) func(conn *net.TCPConn, in *bufio.Reader) {
+	return func(conn *net.TCPConn, in *bufio.Reader) {
+		readRequest(in)
+		io.WriteString(conn, text)
+	}
+}
+
 // readHead reads a message's header section, without the empty line at its end.
 func readHead(in *bufio.Reader) string {
 	var head strings.Builder
@@ -226,10 +234,7 @@ func TestGatewayAnswerOnTheWire(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
-				readHead(in)
-				io.WriteString(conn, tt.up)
-			})
+			up := serveRaw(t, saying(tt.up))
 			conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{}))
 			method := tt.method
 			if method == "" {
@@ -269,30 +274,12 @@ func TestGatewayUpstreamTrouble(t *testing.T) {
 		{"cut before a byte", func(_ *net.TCPConn, in *bufio.Reader) { readRequest(in) }, 502, []string{none + "la conexión se cortó"}},
 		{"reset", reset, 502, []string{none + "ECONNRESET, el otro lado cortó la conexión", none + "la conexión se cortó",
 			none + "EPIPE, el otro lado cerró antes de leerlo todo"}},
-		{"cut in the status line", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "HTTP/1.1 20")
-		}, 502, []string{none + "lo que llegó no se entiende como HTTP"}},
-		{"cut in the header section", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Le")
-		}, 502, []string{none + "lo que llegó no se entiende como HTTP"}},
-		{"not HTTP", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "\x00\xff nada\r\n\r\n")
-		}, 502, []string{none + "lo que llegó no se entiende como HTTP"}},
-		{"an interim answer and no more", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\n\r\n")
-		}, 502, []string{none + "la conexión se cortó"}},
-		{"a protocol switch that nobody asked for", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
-		}, 502, []string{"el servidor de detrás contestó algo que no es una respuesta final de HTTP"}},
-		{"a status below 100", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "HTTP/1.1 042 Nada\r\nContent-Length: 0\r\n\r\n")
-		}, 502, []string{"el servidor de detrás contestó algo que no es una respuesta final de HTTP"}},
+		{"cut in the status line", saying("HTTP/1.1 20"), 502, []string{none + "lo que llegó no se entiende como HTTP"}},
+		{"cut in the header section", saying("HTTP/1.1 201 Created\r\nContent-Le"), 502, []string{none + "lo que llegó no se entiende como HTTP"}},
+		{"not HTTP", saying("\x00\xff nada\r\n\r\n"), 502, []string{none + "lo que llegó no se entiende como HTTP"}},
+		{"an interim answer and no more", saying("HTTP/1.1 103 Early Hints\r\n\r\n"), 502, []string{none + "la conexión se cortó"}},
+		{"a protocol switch that nobody asked for", saying("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), 502, []string{"el servidor de detrás contestó algo que no es una respuesta final de HTTP"}},
+		{"a status below 100", saying("HTTP/1.1 042 Nada\r\nContent-Length: 0\r\n\r\n"), 502, []string{"el servidor de detrás contestó algo que no es una respuesta final de HTTP"}},
 		{"mute", func(_ *net.TCPConn, in *bufio.Reader) { io.Copy(io.Discard, in) }, 504, []string{"el servidor de detrás no respondió a tiempo"}},
 	}
 	titles := map[int]string{502: "Bad Gateway", 504: "Gateway Timeout"}
@@ -343,9 +330,7 @@ func readAnswer(t *testing.T, in *bufio.Reader) (int, http.Header, string) {
 
 func TestGatewayUpstreamIsNotThere(t *testing.T) {
 	t.Parallel()
-	closed := testListener(t)
-	closed.Close()
-	conn, in := dialWire(t, serveGateway(t, "http://"+closed.Addr().String(), gatewayConfig{}))
+	conn, in := dialWire(t, serveGateway(t, closedPort(t), gatewayConfig{}))
 	for range 2 { // it goes on listening, on the same connection too
 		io.WriteString(conn, keyedPost)
 		status, _, body := readAnswer(t, in)
@@ -385,10 +370,7 @@ func TestGatewayHalfAnswerIsCutForTheClientToo(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
-				readHead(in)
-				io.WriteString(conn, tt.up)
-			})
+			up := serveRaw(t, saying(tt.up))
 			conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{}))
 			io.WriteString(conn, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 			resp, err := http.ReadResponse(in, nil)

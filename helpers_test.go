@@ -123,13 +123,9 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	role := newRevisor(revisorConfig{
-		revisorSettings: revisorSettings{
-			allow: allow, keyTTL: o.ttl, wait: o.wait, scheme: o.scheme,
-			saveDelay: o.saveDelay, queueDelay: o.queueDelay, broken: o.broken,
-		},
-		store: st, practice: practiceCredentials(), log: log,
-		now: b.clock.Now, random: func() float64 { return 0 }, pause: pause, resolve: o.resolve,
+	role := revisorOn(st, log, b.clock.Now, o.resolve, revisorSettings{
+		allow: allow, keyTTL: o.ttl, wait: o.wait, scheme: o.scheme,
+		saveDelay: o.saveDelay, queueDelay: o.queueDelay, broken: o.broken,
 	})
 	if err := role.start(context.Background()); err != nil {
 		t.Fatal(err)
@@ -156,6 +152,15 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	})
 	t.Cleanup(b.stop)
 	return b
+}
+
+// revisorOn is role revisor on a store, with the practice credentials and waits without
+// chance.
+func revisorOn(st *store, log *slog.Logger, now func() time.Time, resolve func(context.Context, string) ([]netip.Addr, error), settings revisorSettings) *revisorRole {
+	return newRevisor(revisorConfig{
+		revisorSettings: settings, store: st, practice: practiceCredentials(), log: log,
+		now: now, random: func() float64 { return 0 }, pause: pause, resolve: resolve,
+	})
 }
 
 // checkNothingInFlight: on every path out a key leaves the table of those in flight,

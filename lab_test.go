@@ -64,11 +64,29 @@ func testLab(log *slog.Logger) http.Handler {
 
 func startLab(t *testing.T) *httptest.Server {
 	t.Helper()
-	server := httptest.NewUnstartedServer(testLab(slog.New(slog.DiscardHandler)))
-	server.Config.DisableGeneralOptionsHandler = true // as our servers do: OPTIONS * is ours
+	return serveWith(t, testLab(slog.New(slog.DiscardHandler)), func(server *http.Server) {
+		server.DisableGeneralOptionsHandler = true // as our servers do: OPTIONS * is ours
+	})
+}
+
+// serveWith serves to the test's end, on a server that was changed before it began.
+func serveWith(t *testing.T, handler http.Handler, change func(*http.Server)) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	change(server.Config)
 	server.Start()
 	t.Cleanup(server.Close)
 	return server
+}
+
+// shortDeadlines are shorter than any answer that takes its time.
+func shortDeadlines(server *http.Server) {
+	server.ReadTimeout, server.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+}
+
+// stopsWith lets all requests of a server end with a context, as those of our process do.
+func stopsWith(base context.Context) func(*http.Server) {
+	return func(server *http.Server) { server.BaseContext = func(net.Listener) context.Context { return base } }
 }
 
 // benchDial opens a connection that the test closes by itself or at its end.
@@ -330,10 +348,7 @@ func TestLabSlowWaits(t *testing.T) {
 // The longest wait is longer than the deadlines of our servers, which must not end it.
 func TestLabSlowOutlivesDeadlines(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewUnstartedServer(testLab(slog.New(slog.DiscardHandler)))
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
-	server.Start()
-	defer server.Close()
+	server := serveWith(t, testLab(slog.New(slog.DiscardHandler)), shortDeadlines)
 	if response, body := benchExchange(t, server, "GET", "/lento/300"); response.StatusCode != 200 || !strings.HasPrefix(body, "200 OK\n") {
 		t.Errorf("GET /lento/300 = %d %q, want 200", response.StatusCode, body)
 	}
@@ -366,10 +381,7 @@ func TestLabSlowEndsEarly(t *testing.T) {
 		t.Parallel()
 		base, stop := context.WithCancel(t.Context())
 		defer stop()
-		server := httptest.NewUnstartedServer(testLab(slog.New(slog.DiscardHandler)))
-		server.Config.BaseContext = func(net.Listener) context.Context { return base }
-		server.Start()
-		defer server.Close()
+		server := serveWith(t, testLab(slog.New(slog.DiscardHandler)), stopsWith(base))
 		conn := benchDial(t, server)
 		io.WriteString(conn, benchRequest("GET", "/lento/99999"))
 		waitCounted(t, server, "/lento/99999")

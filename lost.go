@@ -40,10 +40,11 @@ func (v *verification) hangsUp(ctx context.Context, i *intent, t requestTemplate
 	ctx, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
 	i.touch()
-	i.doubt()
 	if err := hangUp(ctx, v.wait, after, i.call(t), i.spelled()); err != nil {
+		i.unanswered(err)
 		return fmt.Errorf("no se pudo mandar la petición: %s", whyNoAnswer(err))
 	}
+	i.doubt()
 	return nil
 }
 
@@ -100,5 +101,8 @@ func gaveUp(got answer) (why string, yes bool) {
 		return "", false
 	}
 	detail, _ := textAt(problem, "/detail")
-	return strings.CutPrefix(detail, gatewaySays)
+	if why, yes = strings.CutPrefix(detail, gatewaySays); yes {
+		why = strings.TrimPrefix(why, "no dio respuesta: ")
+	}
+	return why, yes
 }

@@ -62,7 +62,8 @@
 //	script.go         a server that answers what it is told
 //	backoff.go        what jitter does
 //	experiment.go     what to do after a lost answer, six ways; observer.go sees what
-//	                  the origin did, matrix.go tells it, stage.go sets the servers up
+//	                  the origin did, matrix.go tells it, stage.go sets servers up, for
+//	                  verify too
 //	verify.go         the judge of an Idempotency-Key; fit.go tries its profile; checks.go
 //	                  lists its checks: burst.go those of an original at work, malformed.go
 //	                  of how keys are written, lost.go of lost answers, lasting.go of what
@@ -73,7 +74,7 @@
 //	                  pointer.go finds a value in one
 //	intent.go         one thing that a client wants done once; counting.go counts it,
 //	                  rawcall.go sends what no library would
-//	report.go         what it tells; junit.go and tap.go, for machines that ask so
+//	report.go         what verify tells; junit.go and tap.go, for machines that ask so
 //	progress.go       how far a long run has come
 //	defects.go        what can be wrong on purpose (--break)
 //	version.go        what this binary is

@@ -26,7 +26,7 @@ var matrixDefinitions = []definition{
 	{"GET", "get", "lo mismo de los GET"},
 	{"EFECTOS", "efectos_confirmados", "revisiones nuevas que constan en los registros del origen, lo sepa el cliente o no"},
 	{"INTENTOS", "intentos", "los POST que envió el cliente"},
-	{"FALLOS", "fallos_vistos", "peticiones que dejaron al cliente sin saber qué pasó: sin respuesta entera, o con un 5xx"},
+	{"FALLOS VISTOS", "fallos_vistos", "peticiones que dejaron al cliente sin saber qué pasó: sin respuesta entera, o con un 5xx"},
 	{"SIN RESOLVER", "operaciones_sin_resolver", "operaciones de las que el cliente no sabe al final si se hicieron"},
 }
 
@@ -164,7 +164,7 @@ func writeMatrixTable(out io.Writer, reports []caseReport) error {
 	}
 	fmt.Fprintln(table)
 	table.Flush()
-	fmt.Fprintln(table, "TRAS PERDER LA RESPUESTA\tINTENTOS\tFALLOS\tEFECTOS\tSIN RESOLVER")
+	fmt.Fprintln(table, "TRAS PERDER LA RESPUESTA\tINTENTOS\tFALLOS VISTOS\tEFECTOS\tSIN RESOLVER")
 	for _, r := range reports {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", r.action, r.attempts, r.failures, r.got.effects, r.unresolved)
 	}

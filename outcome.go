@@ -54,6 +54,7 @@ type rowResult struct {
 	Location string     `json:"ubicacion,omitempty"`   // printable
 	Attempts int        `json:"intentos"`
 	Recorded bool       `json:"respuesta_guardada"` // what came was the recorded answer
+	Unproven bool       `json:"sin_prueba"`         // registered, and nothing proves that the key was understood
 	Why      string     `json:"motivo,omitempty"`   // printable
 	Key      string     `json:"llave"`
 }
@@ -63,6 +64,7 @@ func (r *rowResult) end(e ending, timeout time.Duration) {
 	r.Attempts = e.attempts
 	if e.cause == endedWell {
 		r.Outcome, r.Recorded = rowRegistered, e.got.header.Get(replayedHeader) == "true"
+		r.Unproven = !e.understood()
 		r.Location = printable([]byte(e.got.header.Get("Location")), shownReason)
 		if r.Recorded && e.attempts == 1 {
 			r.Outcome = rowKnown
@@ -145,6 +147,7 @@ type batchTotals struct {
 	Unconfirmed int `json:"sin_confirmar"`
 	Unsent      int `json:"sin_enviar"`
 	Repeated    int `json:"repetida"`
+	Unproven    int `json:"sin_prueba"` // of those registered
 	Attempts    int `json:"intentos"`
 }
 
@@ -153,6 +156,9 @@ func newBatchReport(batch string, stopped stop, rows []rowResult) batchReport {
 	t := batchTotals{Rows: len(rows)}
 	for _, row := range rows {
 		t.Attempts += row.Attempts
+		if row.Unproven {
+			t.Unproven++
+		}
 		switch row.Outcome {
 		case rowRegistered:
 			t.Registered++
@@ -206,6 +212,8 @@ func (r rowResult) spell() string {
 		return "ya estaba registrado"
 	case r.Recorded:
 		return "registrado (respuesta guardada)"
+	case r.Unproven:
+		return "registrado (sin prueba de la llave)"
 	}
 	return strings.ReplaceAll(string(r.Outcome), "-", " ")
 }
@@ -219,10 +227,15 @@ func dash(text string) string {
 
 // known tells in sentences why the run stopped, what is known and what to do now.
 func (rep batchReport) known(again string) string {
-	if rep.Complete {
-		return "todas las filas están registradas"
-	}
 	var known []string
+	safe := "repetir el lote entero es seguro, ninguna fila se registra dos veces mientras el servidor recuerde las llaves: "
+	if n := rep.Totals.Unproven; n > 0 {
+		known = append(known, fmt.Sprintf("filas registradas sin prueba de la llave: %d; llegó un 2xx sin %s, y nada prueba que quien contestó entienda la llave", n, replayedHeader))
+		safe = "repetir el lote entero solo es seguro si el servidor entiende las llaves, y mientras las recuerde: "
+	}
+	if rep.Complete {
+		return strings.Join(append(known, "todas las filas están registradas"), "\n")
+	}
 	switch rep.Stopped {
 	case stoppedByPerson:
 		known = append(known, "interrumpido: no se envía nada más")
@@ -235,6 +248,5 @@ func (rep batchReport) known(again string) string {
 	if rep.Totals.Unconfirmed > 0 {
 		known = append(known, "de las filas sin confirmar no se sabe si quedaron registradas: hay que repetirlas tal cual antes de cambiarlas")
 	}
-	known = append(known, "repetir el lote entero es seguro, ninguna fila se registra dos veces mientras el servidor recuerde las llaves: "+again)
-	return strings.Join(known, "\n")
+	return strings.Join(append(known, safe+again), "\n")
 }

@@ -37,6 +37,7 @@ func TestRowOutcome(t *testing.T) {
 		{"registered", ending{cause: endedWell, attempts: 1, got: created("false")}, rowResult{Outcome: rowRegistered, Location: "/servicios/7", Attempts: 1}},
 		{"registered before", ending{cause: endedWell, attempts: 1, got: created("true")}, rowResult{Outcome: rowKnown, Location: "/servicios/7", Attempts: 1, Recorded: true}},
 		{"registered by a lost attempt", ending{cause: endedWell, attempts: 2, got: created("true"), uncertain: true}, rowResult{Outcome: rowRegistered, Location: "/servicios/7", Attempts: 2, Recorded: true}},
+		{"another's success: nobody says that the key was understood", ending{cause: endedWell, attempts: 1, got: answer{status: 200, body: []byte("<html>")}}, rowResult{Outcome: rowRegistered, Attempts: 1, Unproven: true}},
 		{"refused, with faults", ending{cause: endedFinal, attempts: 1, got: faults}, rowResult{Outcome: rowRefused, Attempts: 1, Why: "422 datos-invalidos: url: falta; x: sobra"}},
 		{"refused for what it says, after a lost answer", ending{cause: endedFinal, attempts: 2, got: faults, uncertain: true}, rowResult{Outcome: rowRefused, Attempts: 2, Why: "422 datos-invalidos: url: falta; x: sobra"}},
 		{"refused for how things stand", ending{cause: endedFinal, attempts: 1, got: taken}, rowResult{Outcome: rowRefused, Attempts: 1, Why: "409 nombre-repetido: ya tienes uno"}},
@@ -81,6 +82,7 @@ func oneOfEach() []rowResult {
 		{Line: 6, Name: "d", Outcome: rowRefused, Attempts: 1, Why: "422 datos-invalidos: mal", Key: "k4"},
 		{Line: 7, Name: "e", Outcome: rowUnconfirmed, Attempts: 4, Why: "se acabaron los intentos (4)", Key: "k5"},
 		{Line: 9, Name: "f", Outcome: rowUnsent, Key: "k6"},
+		{Line: 10, Name: "g", Outcome: rowRegistered, Attempts: 1, Unproven: true, Key: "k7"},
 	}
 }
 
@@ -89,6 +91,7 @@ func TestBatchTable(t *testing.T) {
 	const again = "repetir el lote entero es seguro, ninguna fila se registra dos veces mientras el servidor recuerde las llaves: revisor register …"
 	const refused = "de las filas rechazadas el servidor no guardó nada; una fila corregida es otra intención, con otra llave"
 	const unconfirmed = "de las filas sin confirmar no se sabe si quedaron registradas: hay que repetirlas tal cual antes de cambiarlas"
+	const unproven = "filas registradas sin prueba de la llave: 1; llegó un 2xx sin Idempotency-Replayed, y nada prueba que quien contestó entienda la llave"
 	all := oneOfEach()
 	tests := []struct {
 		name    string
@@ -100,12 +103,17 @@ func TestBatchTable(t *testing.T) {
 			"filas: 4; registradas: 3 (1 ya lo estaban); rechazadas: 0; sin confirmar: 0; sin enviar: 0; repetidas: 1; intentos: 4", "todas las filas están registradas"}},
 		{"stopped when all was done", stoppedByPerson, all[:1], []string{
 			"filas: 1; registradas: 1 (0 ya lo estaban); rechazadas: 0; sin confirmar: 0; sin enviar: 0; repetidas: 0; intentos: 1", "todas las filas están registradas"}},
-		{"all kinds", stoppedByBudget, all, []string{
+		{"all kinds whose keys are understood", stoppedByBudget, all[:7], []string{
 			"filas: 7; registradas: 3 (1 ya lo estaban); rechazadas: 1; sin confirmar: 1; sin enviar: 1; repetidas: 1; intentos: 9",
 			"el presupuesto de reintentos se agotó: fallan demasiados intentos, y a un servidor que no atiende no se le insiste", refused, unconfirmed, again}},
+		{"registered, for all that is known", "", all[7:], []string{
+			"filas: 1; registradas: 1 (0 ya lo estaban); rechazadas: 0; sin confirmar: 0; sin enviar: 0; repetidas: 0; intentos: 1", unproven, "todas las filas están registradas"}},
+		{"nobody knows whether it is safe again", "", []rowResult{all[7], all[5]}, []string{
+			"filas: 2; registradas: 1 (0 ya lo estaban); rechazadas: 0; sin confirmar: 1; sin enviar: 0; repetidas: 0; intentos: 5", unproven, unconfirmed,
+			"repetir el lote entero solo es seguro si el servidor entiende las llaves, y mientras las recuerde: revisor register …"}},
 		{"refused", "", all[4:5], []string{
 			"filas: 1; registradas: 0 (0 ya lo estaban); rechazadas: 1; sin confirmar: 0; sin enviar: 0; repetidas: 0; intentos: 1", refused, again}},
-		{"interrupted", stoppedByPerson, all[6:], []string{
+		{"interrupted", stoppedByPerson, all[6:7], []string{
 			"filas: 1; registradas: 0 (0 ya lo estaban); rechazadas: 0; sin confirmar: 0; sin enviar: 1; repetidas: 0; intentos: 0", "interrumpido: no se envía nada más", again}},
 	}
 	for _, tt := range tests {
@@ -130,14 +138,15 @@ func TestBatchTable(t *testing.T) {
 	}
 	table, _, _ := strings.Cut(out.String(), "\n\n")
 	want := `
-LÍNEA  NOMBRE                                        RESULTADO                        INTENTOS  UBICACIÓN     MOTIVO
-2      a                                             registrado                       1         /servicios/7  –
-3      b\x1b[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  registrado (respuesta guardada)  2         /servicios/8  –
-4      c                                             ya estaba registrado             1         /servicios/9  –
-5      a                                             repetida de la línea 2           0         –             –
-6      d                                             rechazado                        1         –             422 datos-invalidos: mal
-7      e                                             sin confirmar                    4         –             se acabaron los intentos (4)
-9      f                                             sin enviar                       0         –             –`
+LÍNEA  NOMBRE                                        RESULTADO                            INTENTOS  UBICACIÓN     MOTIVO
+2      a                                             registrado                           1         /servicios/7  –
+3      b\x1b[2Jxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  registrado (respuesta guardada)      2         /servicios/8  –
+4      c                                             ya estaba registrado                 1         /servicios/9  –
+5      a                                             repetida de la línea 2               0         –             –
+6      d                                             rechazado                            1         –             422 datos-invalidos: mal
+7      e                                             sin confirmar                        4         –             se acabaron los intentos (4)
+9      f                                             sin enviar                           0         –             –
+10     g                                             registrado (sin prueba de la llave)  1         –             –`
 	if diff := cmp.Diff(want, "\n"+table); diff != "" {
 		t.Errorf("table differs (-want +got):\n%s", diff)
 	}
@@ -151,10 +160,10 @@ func TestBatchJSON(t *testing.T) {
 	if err := newBatchReport("altas", stoppedByPerson, append(all[:1:1], all[3:5]...)).printJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"lote":"altas","completo":false,"detenido":"interrumpido","totales":{"filas":3,"registrado":1,"ya_registrado":0,"rechazado":1,"sin_confirmar":0,"sin_enviar":0,"repetida":1,"intentos":2},"filas":[` +
-		`{"linea":2,"nombre":"a","resultado":"registrado","ubicacion":"/servicios/7","intentos":1,"respuesta_guardada":false,"llave":"k1"},` +
-		`{"linea":5,"nombre":"a","resultado":"repetida","repetida_de":2,"intentos":0,"respuesta_guardada":false,"llave":"k1"},` +
-		`{"linea":6,"nombre":"d","resultado":"rechazado","intentos":1,"respuesta_guardada":false,"motivo":"422 datos-invalidos: mal","llave":"k4"}]}` + "\n"
+	want := `{"lote":"altas","completo":false,"detenido":"interrumpido","totales":{"filas":3,"registrado":1,"ya_registrado":0,"rechazado":1,"sin_confirmar":0,"sin_enviar":0,"repetida":1,"sin_prueba":0,"intentos":2},"filas":[` +
+		`{"linea":2,"nombre":"a","resultado":"registrado","ubicacion":"/servicios/7","intentos":1,"respuesta_guardada":false,"sin_prueba":false,"llave":"k1"},` +
+		`{"linea":5,"nombre":"a","resultado":"repetida","repetida_de":2,"intentos":0,"respuesta_guardada":false,"sin_prueba":false,"llave":"k1"},` +
+		`{"linea":6,"nombre":"d","resultado":"rechazado","intentos":1,"respuesta_guardada":false,"sin_prueba":false,"motivo":"422 datos-invalidos: mal","llave":"k4"}]}` + "\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("differs (-want +got):\n%s", diff)
 	}

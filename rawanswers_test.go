@@ -35,12 +35,10 @@ type oddBench struct {
 func startOddBench(t *testing.T, limits labLimits) *oddBench {
 	t.Helper()
 	b := &oddBench{log: &benchLog{}}
-	b.Server = httptest.NewUnstartedServer(newLab(labConfig{limits: limits, log: b.log.logger(), now: newFakeClock().Now}))
 	var base context.Context
 	base, b.stop = context.WithCancel(context.Background())
-	b.Config.BaseContext = func(net.Listener) context.Context { return base }
-	b.Start()
-	t.Cleanup(func() { b.stop(); b.Close() })
+	b.Server = serveWith(t, newLab(labConfig{limits: limits, log: b.log.logger(), now: newFakeClock().Now}), stopsWith(base))
+	t.Cleanup(b.stop) // before the server is closed
 	return b
 }
 

@@ -158,6 +158,14 @@ func (e ending) refused() bool {
 	return e.err == nil && e.got.status >= 400 && e.got.status < 500 && e.got.status != http.StatusTooManyRequests && !e.got.inFlight()
 }
 
+// understood tells whether the last answer says that the key of its request was honoured:
+// that is what Idempotency-Replayed proves, whatever its value. A 2xx without it may come
+// from a server that ignores keys, or from somebody on the way who is no server of ours.
+func (e ending) understood() bool {
+	replayed := e.got.header.Get(replayedHeader)
+	return replayed == "true" || replayed == "false"
+}
+
 // pursue makes attempts until one succeeds or there is a reason to make no more.
 // prepare must have passed.
 func (r *registrar) pursue(ctx context.Context, s *registration) (e ending) {
@@ -272,6 +280,7 @@ func (r *registrar) waitAfter(ctx context.Context, n int, header http.Header) (c
 	return goesOn, seconds
 }
 
+// succeed tells a success, and whether a key that was sent is known to have protected it.
 func (r *registrar) succeed(e ending) {
 	fmt.Fprintf(r.out, "registrado en el intento %d", e.attempts)
 	if location := e.got.header.Get("Location"); location != "" {
@@ -279,6 +288,9 @@ func (r *registrar) succeed(e ending) {
 	}
 	if e.got.header.Get(replayedHeader) == "true" {
 		fmt.Fprint(r.out, "; es la respuesta guardada de la petición original, que se hizo una sola vez")
+	}
+	if !r.noKey && !e.understood() {
+		fmt.Fprintf(r.out, "; nada prueba que el servidor entienda la llave: a la respuesta le falta %s", replayedHeader)
 	}
 	fmt.Fprintln(r.out)
 }

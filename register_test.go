@@ -97,6 +97,7 @@ func TestRegisterRetries(t *testing.T) {
 		nobody    = "sin llave nadie sabe si quedó registrado, y repetir puede registrarlo otra vez"
 		rejected  = "el servidor rechazó la petición y no guardó nada"
 		corrected = rejected + "; corregida, puede llevar la misma llave: --key llave-nueva"
+		unproven  = "; nada prueba que el servidor entienda la llave: a la respuesta le falta Idempotency-Replayed"
 	)
 	tests := []struct {
 		name   string
@@ -107,10 +108,11 @@ func TestRegisterRetries(t *testing.T) {
 		want   []string // how each line begins; the last one whole
 		failed bool
 	}{
-		{name: "at the first attempt", script: []string{"201"}, want: []string{`intento 1 de 4: 201 {"id":1,`, "registrado en el intento 1: /servicios/1"}},
-		{name: "another success", script: []string{"204"}, want: []string{"intento 1 de 4: 204 (sin cuerpo)", "registrado en el intento 1"}},
+		{name: "at the first attempt", script: []string{"201"}, want: []string{`intento 1 de 4: 201 {"id":1,`, "registrado en el intento 1: /servicios/1" + unproven}},
+		{name: "another success", script: []string{"204"}, want: []string{"intento 1 de 4: 204 (sin cuerpo)", "registrado en el intento 1" + unproven}},
+		{name: "without a key there is none to be understood", script: []string{"201"}, noKey: true, want: []string{`intento 1 de 4: 201 {"id":1,`, "registrado en el intento 1: /servicios/1"}},
 		{name: "after a 502", script: []string{"502", "201"}, waits: []time.Duration{250 * ms},
-			want: []string{"intento 1 de 4: 502 {", "espera de 250 ms (al azar, hasta 500 ms)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1"}},
+			want: []string{"intento 1 de 4: 502 {", "espera de 250 ms (al azar, hasta 500 ms)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1" + unproven}},
 		{name: "all the waits, and none after the last attempt", script: []string{"503"}, waits: []time.Duration{250 * ms, 500 * ms, 1000 * ms},
 			want: []string{"intento 1 de 4: 503 {", "espera de 250 ms (al azar, hasta 500 ms)", "intento 2 de 4: 503 {", "espera de 500 ms (al azar, hasta 1 s)",
 				"intento 3 de 4: 503 {", "espera de 1 s (al azar, hasta 2 s)", "intento 4 de 4: 503 {", "no confirmado: se acabaron los intentos (4); " + withKey}, failed: true},
@@ -123,26 +125,26 @@ func TestRegisterRetries(t *testing.T) {
 		{name: "without a key, refused at once", script: []string{"422"}, noKey: true,
 			want: []string{"intento 1 de 4: 422 {", "no registrado: un 422 no mejora repitiendo lo mismo; " + rejected}, failed: true},
 		{name: "the original is still running", script: []string{"409:en-curso", "201"}, waits: []time.Duration{250 * ms},
-			want: []string{"intento 1 de 4: 409 {", "espera de", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1"}},
+			want: []string{"intento 1 de 4: 409 {", "espera de", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1" + unproven}},
 		{name: "any other 409", script: []string{"409", "201"}, want: []string{"intento 1 de 4: 409 {", "no registrado: un 409 no mejora repitiendo lo mismo; " + corrected}, failed: true},
 		{name: "a 500", script: []string{"500", "201"}, want: []string{"intento 1 de 4: 500 {", "no confirmado: un 500 no mejora repitiendo lo mismo; " + withKey}, failed: true},
 		{name: "a 500 without a key", script: []string{"500", "201"}, noKey: true, want: []string{"intento 1 de 4: 500 {", "no confirmado: un 500 no mejora repitiendo lo mismo; " + nobody}, failed: true},
 		{name: "a 429 is a 4xx here", script: []string{"429:1", "201"}, want: []string{"intento 1 de 4: 429 {", "no confirmado: un 429 no mejora repitiendo lo mismo; " + withKey}, failed: true},
 		{name: "a redirect is an outcome", script: []string{"307", "201"}, want: []string{"intento 1 de 4: 307 (sin cuerpo)", "no confirmado: un 307 no mejora repitiendo lo mismo; " + withKey}, failed: true},
 		{name: "the server's wait is obeyed", script: []string{"503:2", "201"}, waits: []time.Duration{2 * time.Second},
-			want: []string{"intento 1 de 4: 503 {", "espera de 2 s (lo pide el servidor)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1"}},
+			want: []string{"intento 1 de 4: 503 {", "espera de 2 s (lo pide el servidor)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1" + unproven}},
 		{name: "no wait at all", script: []string{"503:0", "201"}, waits: []time.Duration{0},
-			want: []string{"intento 1 de 4: 503 {", "espera de 0 ms (lo pide el servidor)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1"}},
+			want: []string{"intento 1 de 4: 503 {", "espera de 0 ms (lo pide el servidor)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1" + unproven}},
 		{name: "the longest that is obeyed", script: []string{"503:5", "201"}, waits: []time.Duration{5 * time.Second},
-			want: []string{"intento 1 de 4: 503 {", "espera de 5 s (lo pide el servidor)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1"}},
+			want: []string{"intento 1 de 4: 503 {", "espera de 5 s (lo pide el servidor)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1" + unproven}},
 		{name: "too long a wait", script: []string{"503:6", "201"},
 			want: []string{"intento 1 de 4: 503 {", "no confirmado: el servidor pide esperar 6 s, y más de 5 s no se espera; " + withKey}, failed: true},
 		{name: "no wait is asked for after the last attempt", script: []string{"503:6"}, tries: 1,
 			want: []string{"intento 1 de 1: 503 {", "no confirmado: se acabaron los intentos (1); " + withKey}, failed: true},
 		{name: "a wait that is none", script: []string{"503:1.5", "201"}, waits: []time.Duration{250 * ms},
-			want: []string{"intento 1 de 4: 503 {", "espera de 250 ms (al azar, hasta 500 ms)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1"}},
+			want: []string{"intento 1 de 4: 503 {", "espera de 250 ms (al azar, hasta 500 ms)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1" + unproven}},
 		{name: "a negative one", script: []string{"503:-1", "201"}, waits: []time.Duration{250 * ms},
-			want: []string{"intento 1 de 4: 503 {", "espera de 250 ms (al azar, hasta 500 ms)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1"}},
+			want: []string{"intento 1 de 4: 503 {", "espera de 250 ms (al azar, hasta 500 ms)", "intento 2 de 4: 201 {", "registrado en el intento 2: /servicios/1" + unproven}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -237,8 +239,7 @@ func readRequest(in *bufio.Reader) {
 
 func TestRegisterWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	closed := testListener(t)
-	closed.Close()
+	closed := closedPort(t)
 	tests := []struct {
 		name  string
 		serve func(conn *net.TCPConn, in *bufio.Reader) // nil: nobody listens
@@ -247,24 +248,18 @@ func TestRegisterWithoutAnAnswer(t *testing.T) {
 		{"nobody listens", nil, "intento 1 de 2: sin respuesta: ECONNREFUSED, nadie escucha en esa dirección"},
 		{"mute", func(_ *net.TCPConn, in *bufio.Reader) { io.Copy(io.Discard, in) }, "intento 1 de 2: sin respuesta completa en 150 ms"},
 		{"cut", func(_ *net.TCPConn, in *bufio.Reader) { readRequest(in) }, "intento 1 de 2: sin respuesta: la conexión se cortó"},
-		{"cut midway, a 201 too", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{")
-		}, "intento 1 de 2: llegó un 201 sin terminar: la conexión se cortó"},
+		{"cut midway, a 201 too", saying("HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), "intento 1 de 2: llegó un 201 sin terminar: la conexión se cortó"},
 		{"stuck midway", func(conn *net.TCPConn, in *bufio.Reader) {
 			readHead(in)
 			io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{")
 			io.Copy(io.Discard, in)
 		}, "intento 1 de 2: sin respuesta completa en 150 ms"},
-		{"not HTTP, harmless on a terminal", func(conn *net.TCPConn, in *bufio.Reader) {
-			readRequest(in)
-			io.WriteString(conn, "\x1b[31mhola\r\n\r\n")
-		}, "intento 1 de 2: sin respuesta: lo que llegó no se entiende como HTTP"},
+		{"not HTTP, harmless on a terminal", saying("\x1b[31mhola\r\n\r\n"), "intento 1 de 2: sin respuesta: lo que llegó no se entiende como HTTP"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			up := &rawUpstream{url: "http://" + closed.Addr().String()}
+			up := &rawUpstream{url: closed}
 			if tt.serve != nil {
 				up = serveRaw(t, tt.serve)
 			}
@@ -335,6 +330,32 @@ func TestRegisterInterrupted(t *testing.T) {
 			t.Errorf("run = %v, %q after %d requests, want %q after one", run.err, run.lines, len(seen.texts), end)
 		}
 	})
+}
+
+// portal is a captive one: whatever is asked, it says 200 and welcome.
+func portal(replayed string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Idempotency-Replayed", replayed)
+		io.WriteString(w, "<html>Bienvenido al hotel</html>")
+	})
+}
+
+// A success tells that the key was understood where the answer does: by the header, false
+// the first time and true on a replay, and by no other value.
+func TestRegisterProofOfTheKey(t *testing.T) {
+	t.Parallel()
+	const unproven = "; nada prueba que el servidor entienda la llave: a la respuesta le falta Idempotency-Replayed"
+	for replayed, want := range map[string]string{
+		"false": "", "true": "; es la respuesta guardada de la petición original, que se hizo una sola vez", "": unproven, "?1": unproven,
+	} {
+		base := "http://" + serveHandler(t, portal(replayed))
+		run := &registerRun{}
+		r := newRegistration(t, base, run)
+		run.do(t, t.Context(), r)
+		if got := run.lines[len(run.lines)-1]; run.err != nil || got != "registrado en el intento 1"+want {
+			t.Errorf("with Idempotency-Replayed %q: %v, %q, want %q", replayed, run.err, got, "registrado en el intento 1"+want)
+		}
+	}
 }
 
 // The opening scene: the gateway loses the first answer, the key gets it back.

@@ -33,7 +33,7 @@ type registerCommand struct {
 }
 
 // Run registers the service, or those of the file.
-func (c *registerCommand) Run(p *process) error {
+func (c *registerCommand) Run(p *process, flags []givenFlag) error {
 	if err := c.validateMode(); err != nil {
 		return &usageError{err}
 	}
@@ -61,7 +61,7 @@ func (c *registerCommand) Run(p *process) error {
 		return &usageError{err}
 	}
 	if c.From != "" {
-		return c.runBatch(p, r)
+		return c.runBatch(p, r, sameAgain(flags))
 	}
 	if len(broken) > 0 {
 		fmt.Fprintf(p.stderr, "aviso: este cliente está estropeado a propósito (%s)\n", broken)
@@ -95,8 +95,8 @@ func (c *registerCommand) validateMode() error {
 }
 
 // runBatch registers the services of the file. Nothing is sent before all of it was read
-// and found good.
-func (c *registerCommand) runBatch(p *process, r *registrar) error {
+// and found good. again is how a person begins the same run once more.
+func (c *registerCommand) runBatch(p *process, r *registrar, again string) error {
 	text, err := p.readFile(c.From, maxRowsFile)
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrumpido; no se envió nada")
@@ -121,12 +121,31 @@ func (c *registerCommand) runBatch(p *process, r *registrar) error {
 	if c.Format == "json" {
 		err = report.printJSON(p.stdout)
 	} else {
-		err = report.printTable(p.stdout, "revisor register --from "+quoted(c.From)+" --batch "+quoted(c.Batch))
+		err = report.printTable(p.stdout, again)
 	}
 	if err == nil && !report.Complete {
 		return errTold
 	}
 	return err
+}
+
+// sameAgain is the command line of the same run, as a shell reads it, for a terminal whose
+// environment may be another one: it goes to the same server in the same way. A credential
+// is never shown. From a variable it is taken again; where it stood on the command line
+// stands "…", which no credential can be, so that nothing is sent in another one's name.
+func sameAgain(flags []givenFlag) string {
+	line := "revisor register"
+	for _, flag := range flags {
+		value := quoted(flag.value)
+		switch {
+		case flag.name == "token" && flag.variable != "":
+			value = `"$` + flag.variable + `"`
+		case flag.name == "token":
+			value = "…"
+		}
+		line += " --" + flag.name + "=" + value
+	}
+	return line
 }
 
 // quoted is text as a shell reads it back, harmless on a terminal.

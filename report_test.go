@@ -271,7 +271,7 @@ func TestReportTAP(t *testing.T) {
 			t.Errorf("point %d of\n%s\nwant %+v", i+1, got, w)
 		}
 	}
-	if len(comments) != 4 || comments[0] != `objetivo: http://x\n1..9` || comments[1] != `aviso: quedó algo\nok 9 - z` || comments[3] != "1 of 3" {
+	if len(comments) != 5 || comments[0] != `objetivo: http://x\n1..9` || comments[1] != `aviso: quedó algo\nok 9 - z` || comments[3] != "exigidas: 1 of 3" || comments[4] != "1 of 4" {
 		t.Errorf("comments = %q", comments)
 	}
 }

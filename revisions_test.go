@@ -83,9 +83,8 @@ func TestRevisionLife(t *testing.T) {
 func TestRevisionResults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
-	closed := testListener(t)
-	closed.Close()
-	dead := newBench(t, benchOptions{allow: []string{closed.Addr().String()}})
+	closed := mustURL(t, closedPort(t)).Host
+	dead := newBench(t, benchOptions{allow: []string{closed}})
 	b.clock.run() // or nothing would be slow
 	for i, tt := range []struct {
 		name  string
@@ -103,7 +102,7 @@ func TestRevisionResults(t *testing.T) {
 		{"too many", b, b.lab + "/codigo/429", 10000, `{"estado":"CAIDO","codigo":429,"ms":MS,"detalle":"429 (reintentar en 30 s)"}`},
 		{"bad Retry-After", b, b.lab + "/codigo/500?retry-after=1.5", 10000, `{"estado":"CAIDO","codigo":500,"ms":MS,"detalle":"500"}`},
 		{"no answer in time", b, b.lab + "/lento/9999", 100, `{"estado":"CAIDO","codigo":null,"ms":null,"detalle":"tiempo agotado"}`},
-		{"no connection", dead, closed.Addr().String(), 10000, `{"estado":"CAIDO","codigo":null,"ms":null,"detalle":"sin conexión"}`},
+		{"no connection", dead, closed, 10000, `{"estado":"CAIDO","codigo":null,"ms":null,"detalle":"sin conexión"}`},
 		{"cut", b, b.lab + "/cortar", 10000, `{"estado":"CAIDO","codigo":null,"ms":null,"detalle":"respuesta inválida"}`},
 		{"not HTTP", b, b.lab + "/basura", 10000, `{"estado":"CAIDO","codigo":null,"ms":null,"detalle":"respuesta inválida"}`},
 	} {
@@ -152,9 +151,8 @@ func TestDestinationForbiddenLater(t *testing.T) {
 
 func TestHealthRoute(t *testing.T) {
 	t.Parallel()
-	closed := testListener(t)
-	closed.Close()
-	b := newBench(t, benchOptions{allow: []string{closed.Addr().String()}})
+	closed := mustURL(t, closedPort(t)).Host
+	b := newBench(t, benchOptions{allow: []string{closed}})
 	for i, tt := range []struct {
 		name, url string
 		limit     int
@@ -166,7 +164,7 @@ func TestHealthRoute(t *testing.T) {
 		{"a redirect, not followed", b.lab + "/codigo/302", 10000, "200 302"},
 		{"the highest status", b.lab + "/codigo/999", 10000, "200 999"},
 		{"slow", b.lab + "/lento/9999", 100, "504 servicio-lento"},
-		{"no connection", closed.Addr().String(), 10000, "502 respuesta-invalida"},
+		{"no connection", closed, 10000, "502 respuesta-invalida"},
 		{"cut", b.lab + "/cortar", 10000, "502 respuesta-invalida"},
 		{"not HTTP", b.lab + "/basura", 10000, "502 respuesta-invalida"},
 	} {

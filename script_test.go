@@ -254,10 +254,7 @@ func TestScriptMute(t *testing.T) {
 	})
 	t.Run("longer than the server's deadlines", func(t *testing.T) {
 		t.Parallel()
-		server := httptest.NewUnstartedServer(newScript([]scriptedAnswer{{word: scriptMute}}, slog.New(slog.DiscardHandler)))
-		server.Config.ReadTimeout, server.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
-		server.Start()
-		defer server.Close()
+		server := serveWith(t, newScript([]scriptedAnswer{{word: scriptMute}}, slog.New(slog.DiscardHandler)), shortDeadlines)
 		conn := benchDial(t, server)
 		io.WriteString(conn, benchRequest("GET", "/"))
 		conn.SetReadDeadline(time.Now().Add(250 * time.Millisecond))
@@ -273,13 +270,10 @@ func TestScriptMute(t *testing.T) {
 		defer stop()
 		arrived := make(chan struct{})
 		mute := newScript([]scriptedAnswer{{word: scriptMute}}, slog.New(slog.DiscardHandler))
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := serveWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			close(arrived)
 			mute.ServeHTTP(w, r)
-		}))
-		server.Config.BaseContext = func(net.Listener) context.Context { return base }
-		server.Start()
-		defer server.Close()
+		}), stopsWith(base))
 		conn := benchDial(t, server)
 		io.WriteString(conn, benchRequest("GET", "/"))
 		<-arrived

@@ -81,11 +81,7 @@ func newBubble(t *testing.T, settings revisorSettings, attempts *stages) *bubble
 	if settings.keyTTL == 0 {
 		settings.keyTTL = 24 * time.Hour
 	}
-	role := newRevisor(revisorConfig{
-		revisorSettings: settings,
-		store:           st, practice: practiceCredentials(), log: log,
-		now: time.Now, random: func() float64 { return 0 }, pause: pause, resolve: attempts.resolve,
-	})
+	role := revisorOn(st, log, time.Now, attempts.resolve, settings)
 	if err := role.start(context.Background()); err != nil {
 		t.Fatal(err)
 	}

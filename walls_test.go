@@ -152,7 +152,7 @@ var walls = []wall{
 		"attempt.go:parseBase", "input.go",
 	}},
 	{[]string{"registercommand.go"}, []string{
-		"commands.go", "input.go", "cli.go:usageError", "main.go:process", "main.go:errTold", "pause.go", "register.go", "attempt.go:newTransport", "attempt.go:parseBase", "batch.go", "rows.go:readRows", "rows.go:badRow",
+		"commands.go", "input.go", "cli.go:usageError", "cli.go:givenFlag", "main.go:process", "main.go:errTold", "pause.go", "register.go", "attempt.go:newTransport", "attempt.go:parseBase", "batch.go", "rows.go:readRows", "rows.go:badRow",
 		"rows.go:maxRowsFile", "outcome.go", "printable.go", "defects.go",
 	}},
 	{[]string{"databasecommands.go"}, slices.Concat(storage, []string{
