@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +84,25 @@ func TestVerifyWithoutAReader(t *testing.T) {
 	})
 	if !errors.Is(err, errBrokenPipe) || posts.Load() > 20 || server.left() > 0 {
 		t.Errorf("run = %v after %d requests, %d orders left, want an early end and none", err, posts.Load(), server.left())
+	}
+}
+
+// TestVerifyCountsAgain: nothing is said to be left that is no longer to be seen.
+func TestVerifyCountsAgain(t *testing.T) {
+	t.Parallel()
+	server := newOrders("")
+	var removals atomic.Int64
+	base := "http://" + serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete && removals.Add(1) > 1 { // after the one that tries the profile
+			server.ServeHTTP(httptest.NewRecorder(), r)
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		server.ServeHTTP(w, r)
+	}))
+	lines, _ := runVerify(t, t.Context(), ordersTestProfile(t, base), nil)
+	if told := strings.Join(lines, "\n"); strings.Contains(told, "quedó sin retirar") || !strings.Contains(told, "FAIL retired-replay") || server.left() > 0 {
+		t.Errorf("%d orders are left, and run says:\n%s", server.left(), told)
 	}
 }
 

@@ -22,6 +22,7 @@ func TestLeftovers(t *testing.T) {
 	left.made(1, "u", "1") // another's, whose ids may be the same
 	left.found(0, "v", "2")
 	left.found(0, "v", "3")
+	left.found(1, "v", "3") // who sees the same list
 	for _, tt := range []struct {
 		as     int
 		unique string
@@ -43,5 +44,26 @@ func TestLeftovers(t *testing.T) {
 	left.found(0, "u", "1") // a list may still show it
 	if _, things := left.snapshot(); !slices.Equal(things, want[1:]) {
 		t.Errorf("snapshot() after a removal = %v, want %v", things, want[1:])
+	}
+}
+
+func TestLeftoversDoubt(t *testing.T) {
+	t.Parallel()
+	left := &leftovers{}
+	left.doubt(0, "u")
+	left.doubt(0, "u")
+	left.doubt(1, "u")
+	left.doubt(0, "v")
+	left.sure(0, "u")
+	left.found(0, "v", "1")
+	if got, want := left.doubtful(), []begun{{1, "u"}}; !slices.Equal(got, want) {
+		t.Errorf("doubtful() = %v, want %v", got, want)
+	}
+	left.counted(0, "u", 1)
+	left.counted(0, "u", 2)
+	left.counted(1, "u", 1)
+	left.touched(1, "u")
+	if got, want := left.expected(), []countedEffects{{begun{0, "u"}, 2}}; !slices.Equal(got, want) {
+		t.Errorf("expected() = %v, want %v", got, want)
 	}
 }

@@ -25,7 +25,7 @@ const (
 	// key's lifetime at most twice that more.
 	verifyTime = 2*time.Minute + 2*longestLifetime
 	// verifyCreations is how many creations, one after the other, there is time for beside
-	// that: a run makes some sixty, of which some at once.
+	// that: a run makes some forty, and repeats them.
 	verifyCreations = 60
 	// lateWait is how long after the other checks an effect may come that is still found.
 	lateWait = time.Second
