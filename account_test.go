@@ -63,6 +63,7 @@ func TestWholeAnswersUnderACut(t *testing.T) {
 			conn, _ := dialWire(t, serveGateway(t, up.url, gatewayConfig{plan: planOf(t, tt.spec), ledger: book, now: time.Now}))
 			fmt.Fprintf(conn, "%s /s HTTP/1.1\r\nHost: a\r\n\r\n", tt.method)
 			io.Copy(io.Discard, conn)
+			conn.Close()
 			if a := book.ended(t, 1)[0]; a.Whole != tt.whole || a.Bytes != tt.bytes {
 				t.Errorf("ledger says whole %v, %d bytes, want %v, %d", a.Whole, a.Bytes, tt.whole, tt.bytes)
 			}
@@ -168,6 +169,7 @@ func TestBrokenBodiesUseNothingUp(t *testing.T) {
 					conn.CloseWrite()
 				}
 				io.Copy(io.Discard, in)
+				conn.Close()
 				cfg.ledger.ended(t, i+1)
 			}
 			for i, want := range []arrival{{Status: 400}, {Number: 1, Fault: tt.spec}, {Number: 2}} {

@@ -128,7 +128,7 @@ var walls = []wall{
 		"defects.go:defects", "defects.go:ignoreKey", "fingerprint.go:schemeOrdered", "credentials.go:practiceWriter", "observer.go", "experiment.go:scene",
 	}},
 	{[]string{"cli.go"}, []string{
-		"commands.go", "main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
+		"commands.go", "main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "lab.go:labMostBytes", "demo.go", "version.go", "defects.go",
 		"attempt.go:validateBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
 		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
