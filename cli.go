@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -256,13 +257,10 @@ func isLoopback(address string) bool {
 
 // target is where the gateway forwards to; nil when that is the revisor of this process.
 func (c *serveCommand) target(roles []roleAddress) (*url.URL, error) {
-	if c.Target == "" {
-		if slices.ContainsFunc(roles, func(ra roleAddress) bool { return ra.role == "revisor" }) {
-			return nil, nil
-		}
-		return &url.URL{Scheme: "http", Host: revisorAddress}, nil
+	if c.Target == "" && slices.ContainsFunc(roles, func(ra roleAddress) bool { return ra.role == "revisor" }) {
+		return nil, nil
 	}
-	u, err := parseTarget(c.Target)
+	u, err := parseTarget(cmp.Or(c.Target, "http://"+revisorAddress))
 	if err != nil {
 		return nil, err
 	}

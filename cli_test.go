@@ -308,6 +308,7 @@ func TestBadValues(t *testing.T) {
 		{"a target that is a port", nil, []string{"--as=gateway", "--target=http://127.0.0.1:99999"}, "port from 1 to 65535"},
 		{"a target at port 0", nil, []string{"--as=gateway", "--target=http://127.0.0.1:0"}, "port from 1 to 65535"},
 		{"the gateway as its own target", nil, []string{"--as=gateway", "--target=http://127.0.0.1:18082"}, "itself listens on"},
+		{"the gateway as its own target, which was not said", nil, []string{"--as=gateway", "--gateway-listen=127.0.0.1:18080"}, "itself listens on"},
 		{"the gateway as its own target, by name", nil, []string{"--as=gateway", "--target=http://LOCALHOST:9", "--gateway-listen=127.0.0.1:9"}, "itself listens on"},
 		{"the gateway as its own target, on all addresses", nil, []string{"--as=gateway", "--target=http://[::1]:9", "--gateway-listen=:9"}, "itself listens on"},
 		{"the gateway as its own target, at its default port", nil, []string{"--as=gateway", "--target=http://a.example", "--gateway-listen=a.example:80"}, "itself listens on"},
