@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -39,12 +40,20 @@ func validateBase(u *url.URL) error {
 		return errors.New("a server's address begins with http:// or https://")
 	case u.Hostname() == "":
 		return errors.New("the address lacks a host")
+	case u.Port() != "" && !isPort(u.Port()):
+		return fmt.Errorf("%q is no port from 1 to 65535", u.Port())
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return errors.New("a server's address ends with the host and port, without a path")
 	case u.User != nil:
 		return errors.New("a server's address carries no user or password")
 	}
 	return nil
+}
+
+// isPort tells whether a server can be reached at it.
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
 }
 
 // call is one request to be made.
