@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -139,15 +140,16 @@ func TestVerifyIntoABrokenPipe(t *testing.T) {
 // TestVerifyShortKeys: keys fit the API, also those that are malformed on purpose.
 func TestVerifyShortKeys(t *testing.T) {
 	t.Parallel()
-	for wrong, want := range map[string]string{"": "25 of 25", "any byte is a key": "FAIL key-non-ascii", "two lines are one key": "FAIL key-two-lines"} {
-		for _, longest := range []string{"16", "35"} {
-			server := newOrders(wrong)
-			server.longest = map[string]int{"16": 16, "35": 35}[longest]
-			p := ordersTestProfile(t, "http://"+serveHandler(t, server), `"longest": 64`, `"longest": `+longest)
-			lines, _ := runVerify(t, t.Context(), p, nil)
-			if told := strings.Join(lines, "\n"); !strings.Contains(told, want) {
-				t.Errorf("with keys of %s and %q run lacks %q:\n%s", longest, wrong, want, told)
-			}
+	for _, tt := range []struct {
+		longest     int
+		wrong, want string
+	}{{16, "", "25 of 25"}, {35, "", "25 of 25"}, {36, "any byte is a key", "FAIL key-non-ascii"}} {
+		server := newOrders(tt.wrong)
+		server.longest = tt.longest
+		p := ordersTestProfile(t, "http://"+serveHandler(t, server), `"longest": 64`, fmt.Sprintf(`"longest": %d`, tt.longest))
+		lines, _ := runVerify(t, t.Context(), p, nil)
+		if told := strings.Join(lines, "\n"); !strings.Contains(told, tt.want) {
+			t.Errorf("with keys of %d and %q run lacks %q:\n%s", tt.longest, tt.wrong, tt.want, told)
 		}
 	}
 }

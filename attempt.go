@@ -32,12 +32,15 @@ var errAnswerTooLong = errors.New("answer over the limit")
 // newTransport is the transport of our tools.
 func newTransport() *http.Transport { return oneRequestTransport(nil, maxAnswerHeader) }
 
-// parseBase reads a server's address, as a person writes it.
+// parseBase reads a server's address, as a person writes it; of one without its scheme it
+// says how to write it.
 func parseBase(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if n := strings.LastIndex(text, ":"); n > 0 && !strings.Contains(text, "/") && strings.Trim(text[n:], ":0123456789") == "" {
-		return nil, fmt.Errorf("%.80q lacks its beginning: write %.80q", text, "http://"+text)
+	if !strings.Contains(text, "://") {
+		if u, err := url.Parse("http://" + text); err == nil && validateBase(u) == nil {
+			return nil, fmt.Errorf("a server's address begins with http:// or https://: write http://%.80s", text)
+		}
 	}
+	u, err := url.Parse(text)
 	if err != nil { // the library's words do not help here
 		return nil, fmt.Errorf("%.80q is no address: want http://host:port", text)
 	}
@@ -52,12 +55,20 @@ func validateBase(u *url.URL) error {
 		return errors.New("a server's address begins with http:// or https://")
 	case u.Hostname() == "":
 		return errors.New("the address lacks a host")
+	case u.Port() != "" && !isPort(u.Port()):
+		return fmt.Errorf("%q is no port from 1 to 65535", u.Port())
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return errors.New("a server's address ends with the host and port, without a path")
 	case u.User != nil:
 		return errors.New("a server's address carries no user or password")
 	}
 	return nil
+}
+
+// isPort tells whether a server can be reached at it.
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
 }
 
 // call is one request to be made.

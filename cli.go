@@ -6,13 +6,16 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -47,6 +50,12 @@ type commandLine struct {
 	Version    kong.VersionFlag  `help:"Print the version and exit."`
 }
 
+// namedPlan is the text of a plan and the name of its file; without a name there is none.
+type namedPlan = kong.NamedFileContentFlag
+
+// serverRoles are the servers that there are.
+func serverRoles() []string { return []string{"revisor", "lab", "gateway"} }
+
 // serveCommand runs servers.
 type serveCommand struct {
 	As            []string       `placeholder:"ROLE,…" variable:"REVISOR_AS" help:"Roles to run: revisor, lab, gateway (default revisor)."`
@@ -65,7 +74,7 @@ type serveCommand struct {
 	Check         bool           `default:"true" negatable:"" variable:"REVISOR_CHECK" help:"Check the integrity of the database before serving (--no-check: start at once with a huge file)."`
 	Simulate      bool           `default:"true" negatable:"" variable:"REVISOR_SIMULATE" help:"Let the gateway obey X-Simular."`
 	Fault         []string       `sep:"none" placeholder:"SPEC" variable:"REVISOR_FAULT" help:"What the gateway does to whom: POINT[=VALUE][:OPTION][,WHEN], as often as you like. Points: before, after, cut-before-headers, cut-after-headers, cut-after=N (each :close or :reset), delay=TIME[:after], duplicate, status=NNN[:RETRY-AFTER]. When: first (the default), first=K, nth=K, every=K, rate=P."`
-	Plan          []byte         `type:"filecontent" placeholder:"FILE" variable:"REVISOR_PLAN" help:"More faults, after those of --fault, as JSON."`
+	Plan          namedPlan      `placeholder:"FILE" variable:"REVISOR_PLAN" help:"More faults, after those of --fault, as JSON."`
 	Seed          *uint64        `placeholder:"N" variable:"REVISOR_SEED" help:"What rate=P is drawn from (default the plan's, else a new one; the log says it)."`
 	Ledger        string         `placeholder:"FILE" variable:"REVISOR_LEDGER" help:"Append to this file a line of JSON for each request that ended at the gateway (default none)."`
 	GatewayAdmin  string         `placeholder:"ADDRESS" variable:"REVISOR_GATEWAY_ADMIN" help:"Address where ${ledger_path} tells the same (default none)."`
@@ -76,8 +85,8 @@ type serveCommand struct {
 
 // labFlags are the limits of the lab.
 type labFlags struct {
-	LabMaxDelay    time.Duration `default:"100s" variable:"REVISOR_LAB_MAX_DELAY" help:"Longest delay of the lab, and the longest that one of its odd answers lasts."`
-	LabMaxBytes    int64         `default:"67108864" variable:"REVISOR_LAB_MAX_BYTES" help:"Largest answer of the lab, in bytes; its endless ones end there."`
+	LabMaxDelay    time.Duration `default:"100s" variable:"REVISOR_LAB_MAX_DELAY" help:"Longest delay of the lab, and the longest that one of its odd answers lasts; its close may take 2s more."`
+	LabMaxBytes    int64         `default:"67108864" variable:"REVISOR_LAB_MAX_BYTES" help:"Largest answer of the lab, in bytes, at most 1 PiB; its endless ones end there."`
 	LabMaxRequests int           `default:"256" variable:"REVISOR_LAB_MAX_REQUESTS" help:"Most requests that the lab answers at the same time; one more gets 503."`
 }
 
@@ -174,8 +183,8 @@ func (c *serveCommand) roles() ([]roleAddress, error) {
 		asked = []string{"revisor"}
 	}
 	for _, name := range asked {
-		if !slices.ContainsFunc(all, func(ra roleAddress) bool { return ra.role == name }) {
-			return nil, fmt.Errorf("--as: %q is none of revisor, lab, gateway", name)
+		if !slices.Contains(serverRoles(), name) {
+			return nil, fmt.Errorf("--as: %q is none of %s", name, strings.Join(serverRoles(), ", "))
 		}
 	}
 	running := slices.DeleteFunc(slices.Clone(all), func(ra roleAddress) bool { return !slices.Contains(asked, ra.role) })
@@ -206,19 +215,19 @@ func (c *serveCommand) readFaults(o *serveOptions) error {
 		}
 		o.faults = append(o.faults, f)
 	}
-	if c.Plan != nil {
-		faults, seed, err := parsePlan(c.Plan)
+	if c.Plan.Filename != "" {
+		faults, seed, err := parsePlan(c.Plan.Contents)
 		if err != nil {
-			return fmt.Errorf("--plan: %w", err)
+			return fmt.Errorf("--plan: %s: %w", c.Plan.Filename, err)
 		}
 		o.faults = append(o.faults, faults...)
 		if o.seed == nil {
 			o.seed = seed
 		}
 	}
-	asked := len(o.faults) > 0 || o.ledger != "" || c.GatewayAdmin != ""
+	asked := len(o.faults) > 0 || c.Seed != nil || o.ledger != "" || c.GatewayAdmin != ""
 	if asked && !slices.ContainsFunc(o.roles, func(ra roleAddress) bool { return ra.role == "gateway" }) {
-		return errors.New("--fault, --plan, --ledger and --gateway-admin are the gateway's: add gateway to --as")
+		return errors.New("--fault, --plan, --seed, --ledger and --gateway-admin are the gateway's: add gateway to --as")
 	}
 	return nil
 }
@@ -245,13 +254,48 @@ func isLoopback(address string) bool {
 
 // target is where the gateway forwards to; nil when that is the revisor of this process.
 func (c *serveCommand) target(roles []roleAddress) (*url.URL, error) {
-	if c.Target == "" {
-		if slices.ContainsFunc(roles, func(ra roleAddress) bool { return ra.role == "revisor" }) {
-			return nil, nil
-		}
-		return &url.URL{Scheme: "http", Host: revisorAddress}, nil
+	if c.Target == "" && slices.ContainsFunc(roles, func(ra roleAddress) bool { return ra.role == "revisor" }) {
+		return nil, nil
 	}
-	return parseBase(c.Target)
+	u, err := parseBase(cmp.Or(c.Target, "http://"+revisorAddress))
+	if err != nil {
+		return nil, err
+	}
+	for _, ra := range roles {
+		if ra.role == "gateway" && isSelf(u, ra.address) {
+			return nil, fmt.Errorf("the gateway itself listens on %s: name the server behind it", ra.address)
+		}
+	}
+	return u, nil
+}
+
+// isSelf tells whether a target is the very address that a server is told to listen on. A
+// name other than localhost is not looked up.
+func isSelf(target *url.URL, address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || port == "0" { // which will be another
+		return false
+	}
+	theirs := target.Port()
+	if theirs == "" {
+		theirs = map[string]string{"http": "80", "https": "443"}[target.Scheme]
+	}
+	here, there := hostAddress(host), hostAddress(target.Hostname())
+	everywhere := here.IsUnspecified() || there.IsUnspecified() // to connect to 0.0.0.0 is to connect to loopback
+	return theirs == port && (strings.EqualFold(host, target.Hostname()) || here.IsValid() && here == there ||
+		everywhere && (here.IsLoopback() || there.IsLoopback() || here.IsUnspecified() && there.IsUnspecified()))
+}
+
+// hostAddress is the address that a host is, if it is written as one; nothing is every one.
+func hostAddress(host string) netip.Addr {
+	switch strings.ToLower(host) {
+	case "":
+		return netip.IPv6Unspecified()
+	case "localhost":
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	address, _ := netip.ParseAddr(host) // invalid: a name
+	return address.Unmap()
 }
 
 // limits are those of a lab that can answer something at all.
@@ -259,8 +303,8 @@ func (c labFlags) limits() (labLimits, error) {
 	switch {
 	case c.LabMaxDelay < 0:
 		return labLimits{}, errors.New("--lab-max-delay: there is no delay below 0")
-	case c.LabMaxBytes < 1:
-		return labLimits{}, errors.New("--lab-max-bytes: the lab must be allowed a byte")
+	case c.LabMaxBytes < 1, c.LabMaxBytes > labMostBytes:
+		return labLimits{}, fmt.Errorf("--lab-max-bytes: the lab must be allowed from 1 to %d bytes", int64(labMostBytes))
 	case c.LabMaxRequests < 1:
 		return labLimits{}, errors.New("--lab-max-requests: the lab must be allowed a request")
 	}
@@ -305,6 +349,9 @@ func parseCommandLine(args []string, p *process) (func(*process) error, error) {
 		return nil, nil
 	}
 	if err != nil {
+		if len(args) > 0 && slices.Contains(serverRoles(), args[0]) {
+			err = fmt.Errorf("%w: did you mean --as %s?", err, args[0])
+		}
 		return nil, &usageError{err}
 	}
 	return func(p *process) error { return ctx.Run(p, flagsGiven(ctx)) }, nil

@@ -78,8 +78,8 @@ var options = []option{
 	{nil, "--no-simulate", "REVISOR_SIMULATE", "false", func(l commandLine) any { return l.Serve.Simulate }, true, false},
 	{[]string{"--as=gateway"}, "--fault=status=503:Wed, 21 Oct 2026 07:28:00 GMT", "REVISOR_FAULT", "status=503:Wed, 21 Oct 2026 07:28:00 GMT",
 		func(l commandLine) any { return strings.Join(l.Serve.Fault, "|") }, "", "status=503:Wed, 21 Oct 2026 07:28:00 GMT"},
-	{[]string{"--as=gateway"}, "--plan=testdata/plan.json", "REVISOR_PLAN", "testdata/plan.json", func(l commandLine) any { return len(l.Serve.Plan) > 0 && l.Serve.Plan[0] == '{' }, false, true},
-	{nil, "--seed=7", "REVISOR_SEED", "7", func(l commandLine) any { return l.Serve.Seed != nil && *l.Serve.Seed == 7 }, false, true},
+	{[]string{"--as=gateway"}, "--plan=testdata/plan.json", "REVISOR_PLAN", "testdata/plan.json", func(l commandLine) any { return bytes.HasPrefix(l.Serve.Plan.Contents, []byte("{")) }, false, true},
+	{[]string{"--as=gateway"}, "--seed=7", "REVISOR_SEED", "7", func(l commandLine) any { return l.Serve.Seed != nil && *l.Serve.Seed == 7 }, false, true},
 	{[]string{"--as=gateway"}, "--ledger=x", "REVISOR_LEDGER", "x", func(l commandLine) any { return l.Serve.Ledger }, "", "x"},
 	{[]string{"--as=gateway"}, "--gateway-admin=127.0.0.1:1", "REVISOR_GATEWAY_ADMIN", "127.0.0.1:1", func(l commandLine) any { return l.Serve.GatewayAdmin }, "", "127.0.0.1:1"},
 	{nil, "--log=json", "REVISOR_LOG", "json", func(l commandLine) any { return l.Serve.Log }, "text", "json"},
@@ -214,6 +214,38 @@ func TestBrokenRegisterWarns(t *testing.T) {
 	}
 }
 
+// TestNoPlan: an empty name is no plan, whatever directory one stands in.
+func TestNoPlan(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--as=gateway", "--plan="}, {"--as=gateway", "--plan", ""}} {
+		line := parsed(t, environment{"REVISOR_PLAN": "testdata/plan.json"}, args...)
+		if o, err := line.Serve.options(); err != nil || len(o.faults) != 0 || o.seed != nil {
+			t.Errorf("%q = %d faults, %v, want none", args, len(o.faults), err)
+		}
+	}
+}
+
+// TestTargets: what is not the gateway's own address is none of its business.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ target, listen string }{
+		{"http://127.0.0.1:18083", "127.0.0.1:18082"},
+		{"http://127.0.0.2:18082", "127.0.0.1:18082"},
+		{"http://192.0.2.1:18082", "127.0.0.1:18082"},
+		{"http://192.0.2.1:18082", "0.0.0.0:18082"},
+		{"http://a.example:18082", "b.example:18082"},
+		{"http://127.0.0.1:1", "127.0.0.1:0"},
+		{"http://[::1]:18082", "127.0.0.1:18082"},
+		{"https://127.0.0.1", "127.0.0.1:80"},
+	}
+	for _, tt := range tests {
+		line := parsed(t, nil, "--as=gateway", "--target="+tt.target, "--gateway-listen="+tt.listen)
+		if o, err := line.Serve.options(); err != nil || o.target.String() != tt.target {
+			t.Errorf("--target=%s, listening on %s: %v, %v, want it taken", tt.target, tt.listen, o.target, err)
+		}
+	}
+}
+
 // TestServeIsTheDefault: servers need no command.
 func TestServeIsTheDefault(t *testing.T) {
 	t.Parallel()
@@ -237,6 +269,10 @@ func TestBadValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	db := "--db=" + filepath.Join(dir, "revisor.db")
+	wrongPlan := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(wrongPlan, []byte(`{"fallas":[{"punto":7}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name string
 		env  environment
@@ -259,16 +295,30 @@ func TestBadValues(t *testing.T) {
 		{"negative delay, by variable", environment{"REVISOR_QUEUE_DELAY": "-1s"}, []string{db}, "--queue-delay"},
 		{"a lab that answers before it is asked", nil, []string{"--as=lab", "--lab-max-delay=-1s"}, "--lab-max-delay"},
 		{"a lab without a byte", nil, []string{"--as=lab", "--lab-max-bytes=0"}, "--lab-max-bytes"},
+		{"a lab whose sums would overflow", nil, []string{"--as=lab", "--lab-max-bytes=9223372036854775807"}, "--lab-max-bytes"},
 		{"a lab without a request, by variable", environment{"REVISOR_LAB_MAX_REQUESTS": "0"}, []string{"--as=lab"}, "--lab-max-requests"},
 		{"neither reject nor wait", nil, []string{"--in-flight=maybe", db}, "--in-flight"},
 		{"neither reject nor wait, by variable", environment{"REVISOR_IN_FLIGHT": "maybe"}, []string{db}, "--in-flight"},
 		{"no form of log", environment{"REVISOR_LOG": "xml"}, []string{db}, "--log"},
 		{"target without a scheme", nil, []string{"--as=gateway", "--target=127.0.0.1:1"}, "--target"},
+		{"target without a scheme is told with one", nil, []string{"--as=gateway", "--target=127.0.0.1:18090"}, "write http://127.0.0.1:18090"},
+		{"a target by name without a scheme", nil, []string{"--as=gateway", "--target=localhost:80"}, "write http://localhost:80"},
+		{"a target that is a port", nil, []string{"--as=gateway", "--target=http://127.0.0.1:99999"}, "port from 1 to 65535"},
+		{"a target at port 0", nil, []string{"--as=gateway", "--target=http://127.0.0.1:0"}, "port from 1 to 65535"},
+		{"the gateway as its own target", nil, []string{"--as=gateway", "--target=http://127.0.0.1:18082"}, "itself listens on"},
+		{"the gateway as its own target, which was not said", nil, []string{"--as=gateway", "--gateway-listen=127.0.0.1:18080"}, "itself listens on"},
+		{"the gateway as its own target, by name", nil, []string{"--as=gateway", "--target=http://LOCALHOST:9", "--gateway-listen=127.0.0.1:9"}, "itself listens on"},
+		{"the gateway as its own target, on all addresses", nil, []string{"--as=gateway", "--target=http://[::1]:9", "--gateway-listen=:9"}, "itself listens on"},
+		{"the gateway as its own target, at its default port", nil, []string{"--as=gateway", "--target=http://a.example", "--gateway-listen=a.example:80"}, "itself listens on"},
 		{"target with a path", nil, []string{"--as=gateway", "--target=http://127.0.0.1:1/x"}, "--target"},
 		{"unknown point of a fault", nil, []string{"--as=gateway", "--fault=sometimes"}, `"sometimes"`},
 		{"unknown point of a fault, by variable", environment{"REVISOR_FAULT": "sometimes"}, []string{"--as=gateway"}, `"sometimes"`},
 		{"a plan that is not there", nil, []string{"--as=gateway", "--plan=" + filepath.Join(dir, "none.json")}, "--plan"},
 		{"a plan that is none", nil, []string{"--as=gateway", "--plan=testdata/help.golden"}, "--plan"},
+		{"a plan that is wrong names its file and member", nil, []string{"--as=gateway", "--plan=" + wrongPlan}, wrongPlan + ": /fallas/0/punto: wanted"},
+		{"a seed without a gateway", nil, []string{"--as=lab", "--seed=3"}, "--seed"},
+		{"a role that is not a command", nil, []string{"gateway"}, "did you mean --as gateway?"},
+		{"another", nil, []string{"lab", "--log=json"}, "did you mean --as lab?"},
 		{"a seed that is no number", nil, []string{"--as=gateway", "--seed=x"}, "--seed"},
 		{"a fault without a gateway", nil, []string{"--fault=after", db}, "gateway"},
 		{"a ledger without a gateway", nil, []string{"--ledger=" + filepath.Join(dir, "x"), db}, "gateway"},

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -13,13 +14,26 @@ import (
 // delivery counts what a client is sent, and cuts it off after so many bytes.
 type delivery struct {
 	http.ResponseWriter
-	status int   // of the final answer; 0 until it begins
-	bytes  int64 // of its body that were handed over
-	limit  int64 // of bytes, after which cut is called; negative: none
+	client context.Context // ends when net/http sees that the client left
+	status int             // of the final answer; 0 until it begins
+	bytes  int64           // of its body that were handed over
+	length int64           // that its body has; negative: unknown
+	limit  int64           // of bytes, after which cut is called; negative: none
 	cut    func()
-	whole  bool // the answer was handed over to its end
+	gone   bool // some of it was handed over although the client was known to have left
+	whole  bool // the answer was handed over to its end, to a client that was there
+	ended  bool // nothing of it is still to come
 	taken  bool // the connection is not net/http's any more
 }
+
+// newDelivery delivers to w, whose request's context is client.
+func newDelivery(w http.ResponseWriter, client context.Context) *delivery {
+	return &delivery{ResponseWriter: w, client: client, length: -1, limit: -1}
+}
+
+// left tells whether the client is known to have left. Asked before something is handed
+// over: a client that leaves afterwards may well have it.
+func (d *delivery) left() bool { return d.client != nil && d.client.Err() != nil }
 
 // WriteHeader sends the head of an answer, and with a limit of nothing no more than it.
 func (d *delivery) WriteHeader(status int) {
@@ -27,7 +41,7 @@ func (d *delivery) WriteHeader(status int) {
 	if status < 200 {
 		return
 	}
-	d.status = status
+	d.status, d.gone = status, d.gone || d.left()
 	d.cutAtLimit()
 }
 
@@ -35,8 +49,10 @@ func (d *delivery) Write(p []byte) (int, error) {
 	if d.limit >= 0 {
 		p = p[:min(int64(len(p)), d.limit-d.bytes)]
 	}
+	left := d.left()
 	n, err := d.ResponseWriter.Write(p)
 	d.bytes += int64(n)
+	d.gone = d.gone || left || err != nil
 	if err == nil {
 		d.cutAtLimit()
 	}
@@ -49,11 +65,14 @@ func (d *delivery) cutAtLimit() {
 	}
 }
 
-// sent notes an answer of the gateway's own, whole. It is told and not counted: with an
-// unread body such an answer is the connection's last, and sendLast takes the connection
-// over and writes past this delivery.
-func (d *delivery) sent(rep reply, method string) {
-	d.status, d.bytes, d.whole = rep.status, int64(len(rep.body)), true
+// finish notes that the answer was handed over to its end.
+func (d *delivery) finish() { d.ended, d.whole = true, !d.gone }
+
+// sent notes an answer of the gateway's own, whole unless its client was known to have
+// gone. It is told and not counted: with an unread body such an answer is the connection's
+// last, and sendLast takes the connection over and writes past this delivery.
+func (d *delivery) sent(rep reply, method string, gone bool) {
+	d.status, d.bytes, d.ended, d.whole = rep.status, int64(len(rep.body)), true, !gone
 	if method == http.MethodHead {
 		d.bytes = 0
 	}
@@ -67,7 +86,17 @@ func (d *delivery) FlushError() error {
 	if d.taken {
 		return http.ErrHijacked
 	}
-	return http.NewResponseController(d.ResponseWriter).Flush()
+	err := http.NewResponseController(d.ResponseWriter).Flush()
+	d.gone = d.gone || err != nil
+	return err
+}
+
+// flushRest sends what has come of an answer that breaks off here: the client is to see as
+// much of it as it would have seen without a gateway.
+func (d *delivery) flushRest() {
+	if d.status != 0 && !d.ended && !d.taken {
+		d.FlushError()
+	}
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -83,7 +112,7 @@ func (d *delivery) sever(reset bool) error {
 			return fmt.Errorf("send what comes before the cut: %w", err)
 		}
 	}
-	d.taken = true
+	d.taken, d.whole = true, d.status != 0 && d.bytes == d.length && !d.gone
 	conn, err := takeConnection(d.ResponseWriter)
 	if err != nil {
 		return err
@@ -108,21 +137,16 @@ func allowLonger(w http.ResponseWriter, added time.Duration) error {
 	return nil
 }
 
-// interimFilter passes on the interim answers (RFC 9110 section 15.2) that this
-// client may be sent.
+// interimFilter passes on the interim answers (RFC 9110 section 15.2) that this client
+// may be sent now. The 100 is not among them: net/http writes its own, exactly one, when
+// the body is read for the first time, which it is when the upstream wants it.
 type interimFilter struct {
 	http.ResponseWriter
-	expects   bool // the client sent Expect: 100-continue
-	continued bool // and was told to continue
-	silent    bool // none but that 100
+	may func() bool
 }
 
 func (f *interimFilter) WriteHeader(status int) {
-	switch {
-	case status == http.StatusContinue && f.expects:
-		f.continued = true
-	case status < 200 && (f.silent || status == http.StatusContinue || f.expects && !f.continued):
-		// Before it has continued, net/http may be writing its own 100 right now.
+	if status < 200 && (status == http.StatusContinue || !f.may()) {
 		return
 	}
 	f.ResponseWriter.WriteHeader(status)

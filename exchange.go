@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,12 +28,16 @@ var (
 	errNotHTTP      = errors.New("upstream's answer is not a final answer")
 )
 
+// errStopping ends the exchanges that the process does not wait for any longer.
+var errStopping = errors.New("the gateway stops")
+
 // exchange is one request on its way through the gateway, and its answer back.
 type exchange struct {
 	*gateway
 	out     *delivery
 	body    *clientBody
 	waiting *patience
+	id      identity
 	met     verdict
 	arrived time.Time
 	entry   *arrival // in the ledger
@@ -46,6 +51,9 @@ func (x *exchange) handle(w http.ResponseWriter, r *http.Request) error {
 	defer cancel(nil)
 	x.waiting = newPatience(x.patience, func() { cancel(errUpstreamSlow) })
 	defer x.waiting.end()
+	if x.stopping != nil {
+		defer context.AfterFunc(x.stopping, func() { cancel(errStopping) })()
+	}
 	x.body = newClientBody(w, r, x.waiting)
 	defer x.body.giveBack()
 	r.Body = x.body // from here on the error answer's too
@@ -64,9 +72,13 @@ func (x *exchange) handle(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		return nil
 	case x.body.failure() != nil:
+		x.uncount()
 		return fmt.Errorf("%w: %w", errBodyCut, x.body.failure())
 	case client.Err() != nil:
 		x.log.Info("client left", "role", "gateway", "method", r.Method, "path", r.URL.EscapedPath())
+		panic(http.ErrAbortHandler)
+	case errors.Is(context.Cause(ctx), errStopping):
+		x.log.Info("exchange cut by the stop", "role", "gateway", "method", r.Method, "path", r.URL.EscapedPath())
 		panic(http.ErrAbortHandler)
 	case errors.Is(err, errAnswerLost):
 		x.log.Info("answer lost on purpose", "role", "gateway", "method", r.Method, "path", r.URL.EscapedPath())
@@ -85,42 +97,71 @@ func (x *exchange) handle(w http.ResponseWriter, r *http.Request) error {
 
 // receive enters the request in the ledger and says what befalls it. It is counted now,
 // at its arrival, so that of equal requests at once exactly one is the first. A request
-// without a key has to be read first: its body is what tells it apart.
+// without a key has to be read first: its body is what tells it apart. One with a key is
+// not, so that it can stream: see uncount.
 func (x *exchange) receive(r *http.Request) error {
 	asked := x.simulate && r.Header.Get(simulateHeader) == loseFirst
 	if !asked && x.ledger == nil && len(x.plan.faults) == 0 {
 		return nil
 	}
-	entry := arrival{Method: shown(r.Method), Path: shown(r.RequestURI), Arrived: x.arrived}
-	var id identity
-	if lines := r.Header.Values(keyHeader); len(lines) > 0 {
-		key, err := parseIdempotencyKey(lines) // k1 and "k1" are one key
-		if err != nil {
-			key = strings.Join(lines, "\n") // malformed, but the same again
-		}
-		id = identifyKey(key)
+	target := originForm(r.RequestURI)
+	entry := arrival{Method: shown(r.Method), Path: shown(target), Arrived: x.arrived}
+	if key, keyed := sentKey(r.Header); keyed {
+		x.id = identifyKey(key)
 		entry.Key = shown(key)
 		entry.Identity = "llave " + entry.Key
 	} else {
 		entry.Identity = entry.Method + " " + entry.Path
-		begin, err := x.body.peek(identityBody)
+		begin, err := x.body.peek(identityBody + 1)
 		if err != nil {
 			x.entry = x.ledger.begin(entry)
 			return err
 		}
-		id = identifyRequest(r.Method, r.RequestURI, begin, r.ContentLength)
-		entry.Identity += " " + id.short()
+		length := r.ContentLength
+		if len(begin) <= identityBody { // it is whole, however it was framed
+			length = int64(len(begin))
+		}
+		x.id = identifyRequest(r.Method, target, begin, length)
+		entry.Identity += " " + x.id.short()
 	}
-	x.met = x.plan.arrive(id)
+	x.met = x.plan.arrive(x.id)
 	if x.met.spoils() {
-		x.log.Info("fault on purpose", "role", "gateway", "fault", x.met.String(), "identity", entry.Identity, "arrival", x.met.number)
+		x.log.Info("fault on purpose", "role", "gateway", "fault", x.met.text(), "identity", entry.Identity, "arrival", x.met.number)
 	}
-	if asked && x.seen.first(id) {
+	if asked && x.seen.first(x.id) {
 		x.met.fault = fault{point: pointLoseFirst}
 	}
-	entry.Number, entry.Fault = x.met.number, x.met.String()
+	entry.Number, entry.Fault = x.met.number, x.met.text()
 	x.entry = x.ledger.begin(entry)
 	return nil
+}
+
+// sentKey is the request's key, as it tells requests apart. An empty field is none.
+func sentKey(header http.Header) (key string, keyed bool) {
+	lines := header.Values(keyHeader)
+	empty := func(line string) bool { return line == "" || line == `""` }
+	if !slices.ContainsFunc(lines, func(line string) bool { return !empty(line) }) {
+		return "", false
+	}
+	key, err := parseIdempotencyKey(lines) // k1 and "k1" are one key
+	if err != nil {
+		key = strings.Join(lines, "\n") // malformed, but the same again
+	}
+	return key, true
+}
+
+// uncount takes the arrival's count back: a request that never came whole uses up no
+// fault of the plan.
+func (x *exchange) uncount() {
+	if x.met.number == 0 { // nothing counts
+		return
+	}
+	x.plan.giveBack(x.id, x.met)
+	if x.met.fault.point == pointLoseFirst {
+		x.seen.giveBack(x.id, 1)
+	}
+	x.met = verdict{}
+	x.ledger.note(x.entry, func(a *arrival) { a.Number, a.Fault = 0, "" })
 }
 
 // shown is text from a stranger as the ledger and the log keep it.
@@ -133,8 +174,11 @@ func (x *exchange) carryOut(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if x.met.before > 0 {
-		// Read now, a short request is forwarded although its client leaves meanwhile.
+	// Read now, a short request that waits is forwarded although its client leaves
+	// meanwhile, and one that is not forwarded is known to have come. A client that waits
+	// for "100 Continue" need not send what nobody wants.
+	here := x.met.fault.answersHere() && r.Header.Get("Expect") == ""
+	if x.met.before > 0 || here {
 		if _, err := x.body.peek(identityBody); err != nil {
 			return err
 		}
@@ -164,11 +208,12 @@ func (x *exchange) carryOut(w http.ResponseWriter, r *http.Request) error {
 // that breaks off on the way is broken off for the client too (the proxy panics with
 // http.ErrAbortHandler), and so is one that a fault cuts.
 func (x *exchange) forward(w http.ResponseWriter, r *http.Request) (failed error) {
-	interim := &interimFilter{
-		ResponseWriter: w,
-		expects:        r.ProtoAtLeast(1, 1) && strings.EqualFold(r.Header.Get("Expect"), "100-continue"),
-		silent:         x.met.fault.takesWhole() || !r.ProtoAtLeast(1, 1), // HTTP/1.0 knows no interim answers
-	}
+	interim := &interimFilter{ResponseWriter: w, may: func() bool {
+		// HTTP/1.0 knows no interim answers. Before the body is read, net/http may be
+		// writing its own 100 right now.
+		return r.ProtoAtLeast(1, 1) && !x.met.fault.takesWhole() &&
+			(!strings.EqualFold(r.Header.Get("Expect"), "100-continue") || x.body.begun())
+	}}
 	proxy := x.proxy(func(err error) { failed = err })
 	proxy.ModifyResponse = func(resp *http.Response) error { return x.takeBack(w, r, resp) }
 	x.ledger.note(x.entry, func(a *arrival) { a.Forwarded = x.time() })
@@ -180,7 +225,7 @@ func (x *exchange) forward(w http.ResponseWriter, r *http.Request) (failed error
 	case x.met.fault.cuts():
 		x.sever()
 	}
-	x.out.whole = true
+	x.out.finish()
 	x.body.linger()
 	return nil
 }
@@ -222,6 +267,10 @@ func (x *exchange) takeBack(w http.ResponseWriter, r *http.Request, resp *http.R
 		w.Header().Set(simulatedHeader, x.met.String())
 	}
 	x.out.limit, x.out.cut = x.met.fault.delivers(), x.sever
+	x.out.length = resp.ContentLength
+	if r.Method == http.MethodHead || !bodyHasLength(resp.StatusCode) {
+		x.out.length = 0
+	}
 	return nil
 }
 
@@ -246,8 +295,9 @@ func (x *exchange) sever() {
 	panic(http.ErrAbortHandler)
 }
 
-// end tells the ledger how it ended.
+// end sends what is left of an answer that broke off, and tells the ledger how it ended.
 func (x *exchange) end() {
+	x.out.flushRest()
 	x.ledger.end(x.entry, func(a *arrival) {
 		a.Status, a.Bytes, a.Whole, a.Ended = x.out.status, x.out.bytes, x.out.whole, x.time()
 	})
@@ -305,6 +355,7 @@ func (x *exchange) render(w http.ResponseWriter, r *http.Request, err error) {
 	if said.retryAfter != "" {
 		rep = rep.with("Retry-After", said.retryAfter)
 	}
+	gone := x.body.departed() || x.out.left()
 	rep.send(w, r)
-	x.out.sent(rep, r.Method)
+	x.out.sent(rep, r.Method, gone)
 }

@@ -8,7 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"strings"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -40,8 +41,8 @@ func identifyKey(key string) identity {
 }
 
 // identifyRequest is the identity of a request without a key: its method, its path
-// with the query, the first identityBody bytes of its body and the length that it
-// declared (-1: none).
+// with the query, the first identityBody bytes of its body and its length, that of a
+// longer body as it was declared (-1: it was not).
 func identifyRequest(method, target string, body []byte, length int64) identity {
 	declared := binary.BigEndian.AppendUint64(nil, uint64(length))
 	return frame("request", []byte(method), []byte(target), body[:min(len(body), identityBody)], declared)
@@ -62,20 +63,26 @@ type seenRequests struct {
 	mu     sync.Mutex
 	limit  int
 	known  map[identity]uint64
-	order  []identity // a ring once it is full
+	free   map[identity][]uint64 // numbers that were given back, one for each arrival at most
+	order  []identity            // a ring once it is full
 	oldest int
 }
 
 // newSeenRequests remembers at most limit identities.
 func newSeenRequests(limit int) *seenRequests {
-	return &seenRequests{limit: limit, known: make(map[identity]uint64)}
+	return &seenRequests{limit: limit, known: make(map[identity]uint64), free: make(map[identity][]uint64)}
 }
 
 // arrive counts one arrival of id and returns its number, from 1: of any number of
-// equal arrivals at once, each has another.
+// equal arrivals at once, each has another. A number that was given back goes to the next.
 func (s *seenRequests) arrive(id identity) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if free := s.free[id]; len(free) > 0 {
+		number := slices.Min(free)
+		s.setFree(id, slices.DeleteFunc(free, func(n uint64) bool { return n == number }))
+		return number
+	}
 	s.known[id]++
 	number := s.known[id]
 	switch {
@@ -84,10 +91,30 @@ func (s *seenRequests) arrive(id identity) uint64 {
 		s.order = append(s.order, id)
 	default:
 		delete(s.known, s.order[s.oldest])
+		delete(s.free, s.order[s.oldest])
 		s.order[s.oldest] = id
 		s.oldest = (s.oldest + 1) % s.limit
 	}
 	return number
+}
+
+// giveBack takes the count of an arrival back.
+func (s *seenRequests) giveBack(id identity, number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch last := s.known[id]; {
+	case number > last: // of a time that was forgotten
+	case !slices.Contains(s.free[id], number):
+		s.setFree(id, append(s.free[id], number))
+	}
+}
+
+func (s *seenRequests) setFree(id identity, numbers []uint64) {
+	if len(numbers) == 0 {
+		delete(s.free, id)
+		return
+	}
+	s.free[id] = numbers
 }
 
 // first tells whether this is the first arrival of id, and counts it.
@@ -131,6 +158,9 @@ func (f fault) takesWhole() bool {
 	return false
 }
 
+// answersHere tells whether the gateway answers by itself and forwards nothing.
+func (f fault) answersHere() bool { return f.point == pointBefore || f.point == pointStatus }
+
 // cuts tells whether the client's connection is cut.
 func (f fault) cuts() bool {
 	switch f.point {
@@ -149,6 +179,33 @@ func (f fault) delivers() int64 {
 		return f.bytes
 	}
 	return -1
+}
+
+// String is the fault as it is written in a plan, without its WHEN.
+func (f fault) String() string {
+	switch option := f.option(); f.point {
+	case pointCutAfter:
+		return fmt.Sprintf("%s=%d%s", f.point, f.bytes, option)
+	case pointDelay:
+		return fmt.Sprintf("%s=%v%s", f.point, f.delay, option)
+	case pointStatus:
+		return fmt.Sprintf("%s=%d%s", f.point, f.status, option)
+	default:
+		return string(f.point) + option
+	}
+}
+
+// option is what stands behind a fault's point and value, with its colon.
+func (f fault) option() string {
+	switch {
+	case f.reset:
+		return ":reset"
+	case f.late:
+		return ":after"
+	case f.retryAfter != "":
+		return ":" + f.retryAfter
+	}
+	return ""
 }
 
 // occasion is which arrivals of a request a fault befalls.
@@ -188,6 +245,7 @@ type verdict struct {
 	number uint64        // of the arrival among those of its identity, from 1; 0: not counted
 	before time.Duration // before it is forwarded
 	after  time.Duration // between the upstream's answer and its delivery
+	delays string        // both, as they are written: "delay=1s, delay=2s:after"
 	fault  fault         // beside the delays; its point is "" for none
 }
 
@@ -202,12 +260,18 @@ func (p *faultPlan) arrive(id identity) verdict {
 			v.fault = f
 		case f.late:
 			v.after += f.delay
+			v.delays = listed(v.delays, f.String())
 		default:
 			v.before += f.delay
+			v.delays = listed(v.delays, f.String())
 		}
 	}
 	return v
 }
+
+// giveBack takes the count of an arrival back: nothing has befallen it, and its number,
+// with what is planned for it, is the next one's.
+func (p *faultPlan) giveBack(id identity, v verdict) { p.seen.giveBack(id, v.number) }
 
 // befalls tells whether the fault at that place of the plan befalls that arrival: a
 // function of the seed, the place, the identity and the number alone.
@@ -244,12 +308,20 @@ func (v verdict) delay() time.Duration { return v.before + v.after }
 
 // String names what befalls the arrival: "delay, after".
 func (v verdict) String() string {
-	var names []string
+	names := ""
 	if v.delay() > 0 {
-		names = append(names, string(pointDelay))
+		names = string(pointDelay)
 	}
-	if v.fault.point != "" {
-		names = append(names, string(v.fault.point))
+	return listed(names, string(v.fault.point))
+}
+
+// text is what befalls the arrival as it is written in a plan: "delay=1s:after, after".
+func (v verdict) text() string { return listed(v.delays, v.fault.String()) }
+
+// listed puts an item behind a list, either of which may be empty.
+func listed(list, item string) string {
+	if list == "" || item == "" {
+		return list + item
 	}
-	return strings.Join(names, ", ")
+	return list + ", " + item
 }

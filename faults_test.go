@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,8 +168,8 @@ func TestSeveralFaults(t *testing.T) {
 	t.Parallel()
 	plan := planOf(t, "delay=1s,first=2", "after,nth=2", "delay=2s", "delay=4s:after", "before,first=3", "status=503,rate=1")
 	want := []verdict{
-		{number: 1, before: 3 * time.Second, after: 4 * time.Second, fault: plan.faults[4]},
-		{number: 2, before: time.Second, fault: plan.faults[1]},
+		{number: 1, before: 3 * time.Second, after: 4 * time.Second, delays: "delay=1s, delay=2s, delay=4s:after", fault: plan.faults[4]},
+		{number: 2, before: time.Second, delays: "delay=1s", fault: plan.faults[1]},
 		{number: 3, fault: plan.faults[4]},
 		{number: 4, fault: plan.faults[5]},
 	}
@@ -177,6 +178,62 @@ func TestSeveralFaults(t *testing.T) {
 			t.Errorf("arrival %d meets %+v, want %+v", w.number, got, w)
 		}
 	}
+}
+
+// TestFaultIsToldAsItIsWritten: in the ledger and the log, without its WHEN; X-Simulado has
+// the points alone.
+func TestFaultIsToldAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ plan, text, points string }{
+		{"before", "before", "before"},
+		{"cut-before-headers:reset", "cut-before-headers:reset", "cut-before-headers"},
+		{"cut-after-headers:close", "cut-after-headers", "cut-after-headers"},
+		{"cut-after=7:reset", "cut-after=7:reset", "cut-after"},
+		{"delay=90s:after", "delay=1m30s:after", "delay"},
+		{"status=503", "status=503", "status"},
+		{"status=503:Wed", "status=503:Wed", "status"},
+		{"delay=1s delay=300ms:after duplicate", "delay=1s, delay=300ms:after, duplicate", "delay, duplicate"},
+		{"after,nth=2", "", ""},
+	}
+	for _, tt := range tests {
+		v := planOf(t, strings.Fields(tt.plan)...).arrive(identifyKey("a"))
+		if v.text() != tt.text || v.String() != tt.points {
+			t.Errorf("%s is told as %q and %q, want %q and %q", tt.plan, v.text(), v, tt.text, tt.points)
+		}
+		for part := range strings.SplitSeq(v.text(), ", ") {
+			if _, err := parseFault(part); part != "" && err != nil {
+				t.Errorf("%s is told as %q, which cannot be read: %v", tt.plan, part, err)
+			}
+		}
+	}
+}
+
+// TestNumbersGivenBack: the next arrival gets the lowest, nobody gets one twice, and what
+// is forgotten is not given out again.
+func TestNumbersGivenBack(t *testing.T) {
+	t.Parallel()
+	seen, a := newSeenRequests(2), identifyKey("a")
+	arrive := func(want ...uint64) {
+		t.Helper()
+		for _, number := range want {
+			if got := seen.arrive(a); got != number {
+				t.Errorf("arrival = %d, want %d", got, number)
+			}
+		}
+	}
+	arrive(1, 2, 3)
+	for _, number := range []uint64{3, 1, 1, 9} { // twice the same, and one that nobody has
+		seen.giveBack(a, number)
+	}
+	arrive(1, 3, 4)
+	seen.giveBack(a, 4)
+	seen.arrive(identifyKey("b"))
+	seen.arrive(identifyKey("c")) // forgets a
+	if len(seen.free) != 0 {
+		t.Errorf("%v is kept of what was forgotten, want nothing", seen.free)
+	}
+	seen.giveBack(a, 2)
+	arrive(1, 2)
 }
 
 // TestArrivalsAtOnce: of equal arrivals at once each has another number.

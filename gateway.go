@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,6 +38,8 @@ type gatewayConfig struct {
 	now      func() time.Time // for the ledger's times
 	log      *slog.Logger
 	patience time.Duration // 0: upstreamPatience
+	// stopping, unless nil, ends when no exchange is waited for any longer.
+	stopping context.Context
 	// received and dropped, unless nil, are called in the moment in which an answer to
 	// lose was read to its end, and in which it is thrown away.
 	received, dropped func()
@@ -67,7 +70,9 @@ func newGateway(cfg gatewayConfig) http.Handler {
 }
 
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{gateway: g, out: &delivery{ResponseWriter: w, limit: -1}, arrived: g.time()}
+	x := &exchange{gateway: g, out: newDelivery(w, r.Context()), arrived: g.time()}
+	g.ledger.enter()
+	defer g.ledger.leave()
 	defer x.end()
 	(&edge{role: "gateway", log: g.log, handle: x.handle, render: x.render}).ServeHTTP(x.out, r)
 }
@@ -100,7 +105,7 @@ func (g *gateway) rewrite(pr *httputil.ProxyRequest) {
 	// The raw path travels as Opaque, which Go sends as it is. Beginning with two
 	// slashes it would mean a host; then Go's own spelling has to do, which differs
 	// for bytes alone that RFC 3986 has escaped in a path.
-	if path, _, _ := strings.Cut(pr.In.RequestURI, "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
+	if path, _, _ := strings.Cut(originForm(pr.In.RequestURI), "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
 		out.Opaque = path
 	}
 	hop := connectionOptions(pr.In.Header)
@@ -114,6 +119,23 @@ func (g *gateway) rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.Header.Del("Upgrade")
 	// The server fills this very map when the body has been read.
 	pr.Out.Trailer = pr.In.Trailer
+}
+
+// originForm is a request target without the scheme and host that the absolute form has
+// (RFC 9112 section 3.2), byte for byte.
+func originForm(target string) string {
+	scheme, rest, absolute := strings.Cut(target, "://")
+	if !absolute || strings.ContainsAny(scheme, "/?") {
+		return target
+	}
+	path := strings.IndexAny(rest, "/?")
+	switch {
+	case path < 0:
+		return "/"
+	case rest[path] == '?':
+		return "/" + rest[path:]
+	}
+	return rest[path:]
 }
 
 // connectionOptions returns the canonical names that Connection lists (RFC 9110

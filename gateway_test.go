@@ -139,6 +139,10 @@ func TestGatewayRequestOnTheWire(t *testing.T) {
 			want: []string{"GET /s?a=1;b=2&c=%zz&%&d HTTP/1.1"}},
 		{name: "an empty query", sent: []string{"GET /s? HTTP/1.1"}, want: []string{"GET /s? HTTP/1.1"}},
 		{name: "two question marks", sent: []string{"GET /s?a?b HTTP/1.1"}, want: []string{"GET /s?a?b HTTP/1.1"}},
+		{name: "an absolute target is sent as its path, byte for byte", sent: []string{"GET http://revisor.example:99/%41;x%2fy?b=%zz HTTP/1.1"},
+			want: []string{"GET /%41;x%2fy?b=%zz HTTP/1.1"}},
+		{name: "an absolute target without a path", sent: []string{"GET http://revisor.example:99?a HTTP/1.1"}, want: []string{"GET /?a HTTP/1.1"}},
+		{name: "a path that has an address in it", sent: []string{"GET /x/http://a/b?c=d://e HTTP/1.1"}, want: []string{"GET /x/http://a/b?c=d://e HTTP/1.1"}},
 		{name: "the asterisk", sent: []string{"OPTIONS * HTTP/1.1"}, want: []string{"OPTIONS * HTTP/1.1"}},
 		{name: "an unknown method", sent: []string{"BREW /s HTTP/1.1"}, want: []string{"BREW /s HTTP/1.1"}},
 		{name: "what the client says of itself", sent: []string{"GET /s HTTP/1.1", "User-Agent: curl/8", "Accept-Encoding: br, gzip", "Accept: */*"},
@@ -374,8 +378,8 @@ func TestGatewayHalfAnswerIsCutForTheClientToo(t *testing.T) {
 			conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{}))
 			io.WriteString(conn, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 			resp, err := http.ReadResponse(in, nil)
-			if err != nil { // cut before anything went out: no half-answer either
-				return
+			if err != nil {
+				t.Fatalf("read answer: %v, want the head that the upstream sent", err)
 			}
 			body, err := io.ReadAll(resp.Body)
 			if !errors.Is(err, io.ErrUnexpectedEOF) || string(body) != tt.want {
@@ -559,6 +563,27 @@ func TestGatewayExpectContinue(t *testing.T) {
 			t.Errorf("final answer = %d, want 204", status)
 		}
 	})
+	for _, key := range []string{"Idempotency-Key: k\r\n", ""} {
+		t.Run("told once to continue, "+key, func(t *testing.T) {
+			t.Parallel()
+			up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {
+				readHead(in)
+				io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n")
+				io.CopyN(io.Discard, in, 4)
+				io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n")
+			})
+			conn, in := dialWire(t, serveGateway(t, up.url, gatewayConfig{plan: planOf(t, "after,nth=2")}))
+			io.WriteString(conn, strings.Replace(post, "Host: a\r\n", "Host: a\r\n"+key, 1))
+			for i, want := range []int{100, 103, 204} {
+				if i == 1 {
+					io.WriteString(conn, "hola")
+				}
+				if status, _, _ := readAnswer(t, in); status != want {
+					t.Fatalf("answer %d = %d, want %d", i+1, status, want)
+				}
+			}
+		})
+	}
 	t.Run("the upstream refuses without it", func(t *testing.T) {
 		t.Parallel()
 		up := serveRaw(t, func(conn *net.TCPConn, in *bufio.Reader) {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +28,9 @@ const (
 	labOtherPaths = "(otras)"
 	// labReads are the methods of what can only be read.
 	labReads = "GET, HEAD"
+	// labMostBytes is the most that labLimits.bytes may be: 1 PiB, which nobody waits for,
+	// and far from where a sum of lengths would overflow.
+	labMostBytes = 1 << 50
 	// labBusySeconds is what a client that found the bench full is told to wait.
 	labBusySeconds = "1"
 )
@@ -166,11 +170,20 @@ func labNumber(digits string) (int64, error) {
 	return n, nil
 }
 
+// labQuery reads the whole query: of one that cannot be read, nothing is guessed.
+func labQuery(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, impossible("lo que sigue al signo ? no se puede leer")
+	}
+	return query, nil
+}
+
 // labParameter reads a number of the query, from 0 to most.
 func labParameter(r *http.Request, name string, otherwise, most int64) (int64, error) {
-	query := r.URL.Query()
-	if !query.Has(name) {
-		return otherwise, nil
+	query, err := labQuery(r)
+	if err != nil || !query.Has(name) {
+		return otherwise, err
 	}
 	n, err := labNumber(query.Get(name))
 	if err != nil || n > most {

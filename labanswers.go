@@ -64,7 +64,11 @@ func labStatus(w http.ResponseWriter, r *http.Request, args []string) error {
 		return impossible("los códigos van de 200 a 999: por debajo de 100 no existen y los 1xx no son una respuesta final")
 	}
 	rep := replyWithStatus(r, status)
-	if query := r.URL.Query(); query.Has("retry-after") {
+	query, err := labQuery(r)
+	if err != nil {
+		return err
+	}
+	if query.Has("retry-after") {
 		value := query.Get("retry-after")
 		if !isFieldText(value) {
 			return impossible("ese retry-after no cabe en una cabecera")
@@ -157,7 +161,10 @@ func (l *lab) wait(w http.ResponseWriter, r *http.Request, args []string) error 
 
 // labChoice reads the query's codigo: one of choices, the first when it is left out.
 func labChoice(r *http.Request, choices ...int) (int, error) {
-	query := r.URL.Query()
+	query, err := labQuery(r)
+	if err != nil {
+		return 0, err
+	}
 	if !query.Has("codigo") {
 		return choices[0], nil
 	}
@@ -215,7 +222,7 @@ func labRedirect(w http.ResponseWriter, r *http.Request, to string) error {
 	if err != nil {
 		return err
 	}
-	if r.URL.Query().Has("codigo") {
+	if r.URL.Query().Has("codigo") { // which labChoice could read
 		to += fmt.Sprintf("?codigo=%d", status)
 	}
 	labReply(r, status, "").with("Location", to).send(w, r)
@@ -228,7 +235,11 @@ func (l *lab) sequence(w http.ResponseWriter, r *http.Request, args []string) er
 	if err != nil {
 		return err
 	}
-	name := r.URL.Query().Get("k")
+	query, err := labQuery(r)
+	if err != nil {
+		return err
+	}
+	name := query.Get("k")
 	if len(name) > sequenceNameBytes {
 		return impossible("un nombre tiene hasta %d bytes", sequenceNameBytes)
 	}

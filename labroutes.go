@@ -33,11 +33,11 @@ func (l *lab) routeTable() []labRoute {
 		{"*", "/cortar", "cierra la conexión sin enviar un solo byte", cutAtOnce},
 		{"*", "/basura", "envía algo que no es HTTP", sendGarbage},
 
-		{"GET", "/espera/FORMA", "responde 503 (o 429, con ?codigo=429) con un Retry-After de esa forma, para N segundos (?segundos=N, si no 2)", l.wait},
-		{"*", "/secuencia/LISTA?k=NOMBRE", "una respuesta por petición y nombre, como 503:2,201; la última se repite; mudo no responde", l.sequence},
+		{"GET", "/espera/FORMA", "responde 503 (o 429, con ?codigo=429) con un Retry-After de esa forma, para N segundos (?segundos=N, de 0 a 86400, si no 2)", l.wait},
+		{"*", "/secuencia/LISTA?k=NOMBRE", "una respuesta por petición y nombre, como 503:2,201 (una lista de hasta 1000 bytes, un nombre de hasta 200); la última se repite; mudo no responde; se recuerdan 1024 nombres", l.sequence},
 		{"DELETE", "/secuencia/LISTA?k=NOMBRE", "ese nombre vuelve a empezar", l.sequence},
 		{"GET", "/bucle/FORMA", "redirige sin llegar a ninguna parte (302, o ?codigo=301, 303, 307, 308)", labLoop},
-		{"GET", "/bucle/cadena/N", "redirige N veces y después responde 200", labChain},
+		{"GET", "/bucle/cadena/N", "redirige N veces (hasta 99999) y después responde 200", labChain},
 
 		{"GET", "/corte/fin/DONDE", "corta la respuesta con FIN", l.raw(cutPlaces, (*rawConnection).finish)},
 		{"GET", "/corte/rst/DONDE", "corta la respuesta con RST, que se lleva lo que aún no había llegado", l.raw(cutPlaces, (*rawConnection).reset)},
@@ -49,7 +49,7 @@ func (l *lab) routeTable() []labRoute {
 		{"GET", "/goteo/BYTES/MS", "responde 200 y envía el cuerpo a gotas: un byte cada MS milisegundos", l.drip},
 		{"GET", "/goteo/cabeceras/BYTES/MS", "lo mismo con una cabecera, antes de que la respuesta llegue a ser una", l.dripHeader},
 
-		{"GET", labCountersPath, "dice en JSON cuántas peticiones recibió cada ruta (y HEAD); las suyas no cuentan", nil},
+		{"GET", labCountersPath, "dice en JSON cuántas peticiones recibió cada ruta (y HEAD); las suyas no cuentan, y después de 4096 rutas las nuevas se cuentan juntas, como (otras)", nil},
 		{"DELETE", labCountersPath, "pone los contadores a cero", nil},
 		{"GET", "/ayuda", "esta lista (y HEAD)", l.help},
 	}

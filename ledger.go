@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,6 +25,9 @@ const (
 	ledgerPath = "/__pasarela/arribos"
 	// gatewayAdmin is the role of the site beside the gateway that tells it.
 	gatewayAdmin = "gateway-admin"
+	// settleTime is how long a stopping process waits for the exchanges that it has cut to
+	// be noted: above lingerTime, which the gentle close of a connection may take.
+	settleTime = 5 * time.Second
 )
 
 // arrival is one request that came to the gateway, and what became of it. A time that
@@ -35,12 +39,12 @@ type arrival struct {
 	Method    string    `json:"metodo"`
 	Path      string    `json:"ruta"` // with the query
 	Key       string    `json:"llave,omitempty"`
-	Fault     string    `json:"falla,omitempty"`            // what the plan had for it: "delay, after"
+	Fault     string    `json:"falla,omitempty"`            // what the plan had for it: "delay=1s, after"
 	Upstream  int       `json:"estado_detras,omitempty"`    // of the upstream's answer; 0: there was none
 	Duplicate int       `json:"estado_duplicado,omitempty"` // of its answer to a duplicate
 	Status    int       `json:"estado,omitempty"`           // that the client was sent; 0: none
 	Bytes     int64     `json:"bytes"`                      // of the body that were handed over to the client
-	Whole     bool      `json:"completa"`                   // the answer was handed over to its end, and not cut
+	Whole     bool      `json:"completa"`                   // the answer was handed over to its end, to a client not known to have left
 	Arrived   time.Time `json:"llego"`
 	Forwarded time.Time `json:"reenviada,omitzero"`
 	Answered  time.Time `json:"contestada,omitzero"` // the head had come; where the gateway takes the whole answer, all of it
@@ -57,14 +61,62 @@ type ledger struct {
 	all    uint64
 
 	lines io.Writer // gets an arrival a line, as it ends; nil: nobody does
+	torn  bool      // the latest line there has no end
 	log   *slog.Logger
 	mute  bool // a line could not be written, and that was told
+
+	inside int           // exchanges under way
+	empty  chan struct{} // told when there is none any more; holds one
 }
 
 // newLedger keeps limit arrivals in memory and writes each, when it has ended, to lines
 // (nil: nowhere) as a line of JSON. A line that cannot be written is told to log once.
 func newLedger(limit int, lines io.Writer, log *slog.Logger) *ledger {
-	return &ledger{limit: limit, lines: lines, log: log}
+	return &ledger{limit: limit, lines: lines, log: log, empty: make(chan struct{}, 1)}
+}
+
+// enter says that an exchange is under way, whether or not it will have an entry, and
+// leave that it is over and has been noted to its end.
+func (l *ledger) enter() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inside++
+}
+
+func (l *ledger) leave() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inside--; l.inside == 0 {
+		select {
+		case l.empty <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// settle waits until no exchange is under way, at most for limit.
+func (l *ledger) settle(limit time.Duration) {
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	for {
+		l.mu.Lock()
+		inside := l.inside
+		l.mu.Unlock()
+		if inside == 0 {
+			return
+		}
+		select {
+		case <-l.empty:
+		case <-over.C:
+			return
+		}
+	}
 }
 
 // begin enters an arrival and gives it its place in the sequence.
@@ -108,12 +160,24 @@ func (l *ledger) end(a *arrival, change func(*arrival)) {
 	}
 	line, err := encodeJSON(a)
 	if err == nil {
-		_, err = l.lines.Write(line)
+		err = l.writeLine(line)
 	}
 	if err != nil && !l.mute {
 		l.mute = true
 		l.log.Error("the ledger's file lacks lines from here on", "error", err)
 	}
+}
+
+// writeLine writes a line, on a line of its own also behind one that was torn.
+func (l *ledger) writeLine(line []byte) error {
+	if l.torn {
+		line = slices.Concat([]byte("\n"), line)
+	}
+	n, err := l.lines.Write(line)
+	if err == nil || n > 0 {
+		l.torn = err != nil && line[n-1] != '\n'
+	}
+	return err
 }
 
 // snapshot is a copy of what is kept, oldest first, and how many older ones were

@@ -97,7 +97,7 @@ func TestLedgerTells(t *testing.T) {
 			want := tt.want
 			want.Number, want.Identity, want.Method, want.Path, want.Key = 1, "llave k1", "POST", "/s?x", "k1"
 			if !strings.HasSuffix(tt.spec, "nth=2") {
-				want.Fault = string(plan.faults[0].point)
+				want.Fault = tt.spec
 			}
 			if diff := gocmp.Diff([]arrival{want}, timeless([]arrival{got})); diff != "" {
 				t.Errorf("the ledger differs (-want +got):\n%s", diff)
@@ -270,7 +270,7 @@ func TestLedgerOfTheProgram(t *testing.T) {
 		}
 		return len(page.Arrivals) == 3 && !page.Arrivals[2].Ended.IsZero()
 	})
-	if page.Seed != 7 || page.Forgotten == nil || *page.Forgotten != 0 || page.Arrivals[1].Fault != "status" || page.Arrivals[2].Upstream != 201 {
+	if page.Seed != 7 || page.Forgotten == nil || *page.Forgotten != 0 || page.Arrivals[1].Fault != "status=503:2" || page.Arrivals[2].Upstream != 201 {
 		t.Errorf("page = %+v, want seed 7, none forgotten, a status and then a 201", page)
 	}
 	for _, tt := range []struct {

@@ -240,10 +240,11 @@ func urlOf(listener net.Listener) *url.URL {
 }
 
 // startGateway opens the ledger and puts the gateway in front of the target, or of the
-// revisor of this process. admin tells the ledger; release, to be called when no request
-// is left, closes its file.
+// revisor of this process. admin tells the ledger; release, to be called when no server
+// runs any more, ends the exchanges that are left, and closes its file when they are noted.
 func (p *process) startGateway(o serveOptions, listeners map[string]net.Listener, log *slog.Logger) (handler, admin http.Handler, release func(), err error) {
-	cfg := gatewayConfig{target: o.target, simulate: o.simulate, log: log, now: p.now}
+	stopping, stop := context.WithCancel(context.WithoutCancel(p.ctx))
+	cfg := gatewayConfig{target: o.target, simulate: o.simulate, log: log, now: p.now, stopping: stopping}
 	if cfg.target == nil {
 		cfg.target = urlOf(listeners["revisor"])
 	}
@@ -255,19 +256,54 @@ func (p *process) startGateway(o serveOptions, listeners map[string]net.Listener
 	if len(o.faults) > 0 {
 		log.Warn("this gateway spoils exchanges on purpose", "faults", len(o.faults), "seed", seed)
 	}
-	release = func() {}
-	var lines io.Writer
+	release = stop
 	if o.ledger != "" {
-		file, err := os.OpenFile(o.ledger, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		file, err := openLedgerFile(o.ledger)
 		if err != nil {
+			stop()
 			return nil, nil, nil, fmt.Errorf("abrir el registro de arribos: %w", err)
 		}
-		lines, release = file, func() { file.Close() }
-	}
-	if lines != nil || addressOf(listeners, gatewayAdmin) != "" {
-		cfg.ledger = newLedger(ledgerLimit, lines, log)
+		cfg.ledger = newLedger(ledgerLimit, file, log)
+		release = func() {
+			stop()
+			cfg.ledger.settle(settleTime)
+			file.Close()
+		}
+	} else if addressOf(listeners, gatewayAdmin) != "" {
+		cfg.ledger = newLedger(ledgerLimit, nil, log)
 	}
 	return newGateway(cfg), newLedgerSite(cfg.ledger, seed, log), release, nil
+}
+
+// openLedgerFile opens a file to append lines to. One that a torn line ends gets a line end.
+func openLedgerFile(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := endLastLine(file); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func endLastLine(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 { // a pipe or a terminal has no last line
+		return err
+	}
+	reading, err := os.Open(file.Name())
+	if err != nil {
+		return err
+	}
+	defer reading.Close()
+	last := make([]byte, 1)
+	if _, err := reading.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = file.WriteString("\n")
+	return err
 }
 
 // startRevisor opens the database and starts the role on it. release, to be called after

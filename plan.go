@@ -4,6 +4,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -34,7 +37,10 @@ const (
 //
 // WHEN is first[=K], nth=K, every=K or rate=P; without it, first.
 func parseFault(spec string) (fault, error) {
-	what, when := splitWhen(spec)
+	what, when, _ := splitWhen(spec)
+	if _, another, twice := splitWhen(what); twice {
+		return fault{}, fmt.Errorf("%q: there can be one WHEN only, %s or %s", spec, another, when)
+	}
 	occurs, err := parseOccasion(when)
 	if err != nil {
 		return fault{}, fmt.Errorf("%q: %w", spec, err)
@@ -65,22 +71,22 @@ func parseFault(spec string) (fault, error) {
 	return f, nil
 }
 
-// splitWhen cuts WHEN off. A comma in a Retry-After (its dates have one) is no such
-// place: nothing that begins like a WHEN follows it.
-func splitWhen(spec string) (what, when string) {
+// splitWhen cuts WHEN off; it is first when there is none. A comma in a Retry-After (its
+// dates have one) is no such place: nothing that begins like a WHEN follows it.
+func splitWhen(spec string) (what, when string, given bool) {
 	comma := strings.LastIndexByte(spec, ',')
 	if comma < 0 {
-		return spec, string(whenFirst)
+		return spec, string(whenFirst), false
 	}
 	kind, _, _ := strings.Cut(spec[comma+1:], "=")
 	switch occasionKind(kind) {
 	case whenFirst, whenNth, whenEvery, whenRate:
 	default:
 		if strings.HasPrefix(spec, string(pointStatus)+"=") && strings.Contains(spec[:comma], ":") {
-			return spec, string(whenFirst)
+			return spec, string(whenFirst), false
 		}
 	}
-	return spec[:comma], spec[comma+1:]
+	return spec[:comma], spec[comma+1:], true
 }
 
 func parseOccasion(text string) (occasion, error) {
@@ -175,7 +181,7 @@ type planFile struct {
 func parsePlan(text []byte) (faults []fault, seed *uint64, err error) {
 	var file planFile
 	if err := json.Unmarshal(text, &file, json.RejectUnknownMembers(true)); err != nil {
-		return nil, nil, err
+		return nil, nil, planError(text, err)
 	}
 	if len(file.Faults) == 0 {
 		return nil, nil, errors.New(`"fallas" is missing or empty`)
@@ -195,4 +201,39 @@ func parsePlan(text []byte) (faults []fault, seed *uint64, err error) {
 		faults = append(faults, f)
 	}
 	return faults, file.Seed, nil
+}
+
+// planError says what is wrong with a plan in the plan's own words: which member, and what
+// is wanted there; or where it is no JSON.
+func planError(text []byte, err error) error {
+	var wrong *json.SemanticError
+	var broken *jsontext.SyntacticError
+	switch {
+	case errors.As(err, &broken):
+		before := text[:min(broken.ByteOffset, int64(len(text)))]
+		line := 1 + bytes.Count(before, []byte("\n"))
+		return fmt.Errorf("line %d, byte %d: no JSON: %w", line, len(before)-bytes.LastIndexByte(before, '\n'), broken.Err)
+	case !errors.As(err, &wrong):
+		return err
+	case errors.Is(wrong.Err, json.ErrUnknownName):
+		return fmt.Errorf("%s: unknown member %q; wanted is %s", wrong.JSONPointer, wrong.JSONPointer.LastToken(), wantedAt(wrong.JSONPointer.Parent()))
+	}
+	return fmt.Errorf("%s: wanted is %s", cmp.Or(string(wrong.JSONPointer), "the whole"), wantedAt(wrong.JSONPointer))
+}
+
+// wantedAt is what a plan has at that place.
+func wantedAt(place jsontext.Pointer) string {
+	switch depth := strings.Count(string(place), "/"); {
+	case depth == 0:
+		return `a JSON object with "semilla" and "fallas", not an array nor anything else`
+	case place == "/semilla":
+		return "a whole number from 0 to 18446744073709551615"
+	case depth == 1:
+		return `an array of objects like {"punto":"after","cuando":"first=2"}`
+	case depth == 2:
+		return `an object with "punto" and "cuando", like {"punto":"after","cuando":"first=2"}`
+	case place.LastToken() == "cuando":
+		return `a string like "first=2"`
+	}
+	return `a string like "after" or "status=503:1"`
 }

@@ -210,6 +210,12 @@ func TestRawLimits(t *testing.T) {
 		{"no time", "GET", "/goteo/1/x", "404 "},
 		{"how much of a body", "GET", "/corte/fin/cuerpo?bytes=201", "400 Bad Request\nGET /corte/fin/cuerpo?bytes=201: bytes va de 0 a 200\n"},
 		{"no number of bytes", "GET", "/corte/fin/cuerpo?bytes=x", "400 "},
+		{"a query of two halves", "GET", "/corte/fin/cuerpo?bytes=3;x", "400 Bad Request\nGET /corte/fin/cuerpo?bytes=3;x: lo que sigue al signo ? no se puede leer\n"},
+		{"a broken escape in a size", "GET", "/corte/fin/cuerpo?bytes=%zz", "400 "},
+		{"a broken escape in a name", "GET", "/secuencia/200?k=%zz", "400 "},
+		{"a broken escape in a wait", "GET", "/espera/segundos?segundos=%zz", "400 "},
+		{"a broken escape in a status", "GET", "/bucle/mismo?codigo=%zz", "400 "},
+		{"a broken escape in a field", "GET", "/codigo/503?retry-after=%zz", "400 "},
 		{"an unknown place", "GET", "/corte/fin/nunca", "404 "},
 		{"an unknown end", "GET", "/corte/ack/antes", "404 "},
 		{"no place", "GET", "/corte/fin/", "404 "},
@@ -232,6 +238,25 @@ func TestRawLimits(t *testing.T) {
 				t.Errorf("%s %s: Allow = %q", tt.method, tt.target, allow)
 			}
 		})
+	}
+}
+
+// TestRawAnswerThatIsReadLate: its close does not add to the time that the answer has.
+func TestRawAnswerThatIsReadLate(t *testing.T) {
+	t.Parallel()
+	const size = 16 << 20 // above what fits on the way
+	b := startOddBench(t, labLimits{delay: 0, bytes: size, requests: 1})
+	conn := benchDial(t, b.Server)
+	start := time.Now()
+	fmt.Fprintf(conn, "GET /cuerpo/%d HTTP/1.1\r\nHost: banco\r\n\r\n", size)
+	timer := time.NewTimer(lingerTime / 2)
+	<-timer.C // it reads nothing for so long: the wait is what is tested
+	if n, err := io.Copy(io.Discard, conn); err != nil || n < size {
+		t.Errorf("%d bytes, %v, want all", n, err)
+	}
+	b.log.waitFor(t, fmt.Sprintf("path=/cuerpo/%d status=200\n", size)) // the client has not closed its side
+	if took := time.Since(start); took < lingerTime/2 || took > lingerTime+lingerTime/4 {
+		t.Errorf("it was held for %v, want about %v", took, lingerTime)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // finish, reset or release; then nothing of it is left.
 type rawConnection struct {
 	net.Conn
+	until time.Time // the limit of all of it
 	// ctx ends with whatever would end the writing, and when the client has closed its
 	// side: a half-closed connection counts as one left, as it does in holdRequest.
 	ctx context.Context
@@ -35,11 +36,12 @@ func takeRaw(w http.ResponseWriter, r *http.Request, status int, limit time.Dura
 	if err != nil {
 		return nil, err
 	}
-	conn.SetDeadline(time.Now().Add(limit))
+	until := time.Now().Add(limit)
+	conn.SetDeadline(until)
 	if rec, ok := w.(*recorder); ok {
 		rec.status = status
 	}
-	c := &rawConnection{Conn: conn}
+	c := &rawConnection{Conn: conn, until: until}
 	c.ctx, c.ended = context.WithCancel(r.Context())
 	c.unwatch = context.AfterFunc(r.Context(), func() { conn.Close() })
 	c.reading.Go(func() {
@@ -49,13 +51,15 @@ func takeRaw(w http.ResponseWriter, r *http.Request, status int, limit time.Dura
 	return c, nil
 }
 
-// finish ends with a FIN, in the stages of closeGently.
+// finish ends with a FIN, in the stages of closeGently, within the limit.
 func (c *rawConnection) finish() {
 	defer c.release()
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
 	}
-	c.SetReadDeadline(time.Now().Add(lingerTime))
+	if linger := time.Now().Add(lingerTime); linger.Before(c.until) {
+		c.SetReadDeadline(linger)
+	}
 	<-c.ctx.Done()
 }
 

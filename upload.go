@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -29,9 +30,10 @@ type clientBody struct {
 	src     io.Reader
 	lent    bool
 
-	mu   sync.Mutex
-	left int64 // bytes still to be read; negative: unknown until the end
-	end  error // nil while there may be more; io.EOF; or what cut it
+	mu    sync.Mutex
+	first bool  // something of it was read
+	left  int64 // bytes still to be read; negative: unknown until the end
+	end   error // nil while there may be more; io.EOF; or what cut it
 }
 
 // newClientBody takes the body of r, whose connection is w's. Its reads pause waiting.
@@ -68,6 +70,7 @@ func (b *clientBody) Close() error { return nil }
 func (b *clientBody) note(n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.first = b.first || n > 0
 	if b.left > 0 {
 		b.left -= int64(n)
 	}
@@ -100,6 +103,19 @@ func (b *clientBody) failure() error {
 	return b.end
 }
 
+// begun tells whether the client's body has begun to come, or will not come.
+func (b *clientBody) begun() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.first || b.end != nil
+}
+
+// departed tells whether the client's side of the connection ended within the body.
+func (b *clientBody) departed() bool {
+	cut := b.failure()
+	return errors.Is(cut, io.ErrUnexpectedEOF) || errors.Is(cut, syscall.ECONNRESET)
+}
+
 // peek reads at most limit bytes of the body's beginning, which stay in it. To be
 // called before the body is lent to anybody.
 func (b *clientBody) peek(limit int64) ([]byte, error) {
@@ -108,6 +124,9 @@ func (b *clientBody) peek(limit int64) ([]byte, error) {
 		b.note(0, err)
 		return nil, err
 	}
+	b.mu.Lock()
+	b.first = b.first || len(begin) > 0
+	b.mu.Unlock()
 	b.src = io.MultiReader(bytes.NewReader(begin), b.src)
 	return begin, nil
 }

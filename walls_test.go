@@ -141,7 +141,7 @@ var walls = []wall{
 	}},
 	{[]string{"cli.go"}, []string{
 		"commands.go", "registercommand.go:registerCommand", "databasecommands.go:backupCommand", "databasecommands.go:credentialCommand",
-		"main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "demo.go", "version.go", "defects.go",
+		"main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "lab.go:labMostBytes", "demo.go", "version.go", "defects.go",
 		"attempt.go:parseBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
 		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "ledger.go:gatewayAdmin", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
 		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
