@@ -5,7 +5,8 @@
 // The package is flat: a file is one noun of the product. In reading order:
 //
 //	main.go           the process: signals, exit status, wiring of the roles
-//	cli.go            the command line; commands.go, the tools' commands, registercommand.go
+//	cli.go            the command line; servecommand.go, the command that runs servers;
+//	                  commands.go, the tools' commands, registercommand.go
 //	                  register's, databasecommands.go those on the database; input.go,
 //	                  what they are given to read
 //	demo.go           what --demo adds

@@ -135,19 +135,22 @@ var walls = []wall{
 	// The process: it puts together, and knows nobody's insides.
 	{[]string{"demo.go"}, slices.Concat(storage, []string{"main.go:addressOf", "servicedata.go:defaultLimitMS"})},
 	{[]string{"stage.go"}, []string{
-		"main.go", "cli.go:serveOptions", "revisor.go", "serve.go", "lab.go:newLab", "lab.go:labConfig", "lab.go:labLimits", "gateway.go:newGateway", "gateway.go:gatewayConfig",
+		"main.go", "servecommand.go:serveOptions", "revisor.go", "serve.go", "lab.go:newLab", "lab.go:labConfig", "lab.go:labLimits", "gateway.go:newGateway", "gateway.go:gatewayConfig",
 		"faults.go:fault", "faults.go:newFaultPlan", "plan.go:parseFault",
 		"defects.go:defects", "defects.go:ignoreKey", "fingerprint.go:schemeOrdered", "credentials.go:practiceWriter", "observer.go", "experiment.go:scene",
 	}},
 	{[]string{"cli.go"}, []string{
-		"commands.go", "registercommand.go:registerCommand", "databasecommands.go:backupCommand", "databasecommands.go:credentialCommand",
-		"main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "lab.go:labMostBytes", "demo.go", "version.go", "defects.go",
-		"attempt.go:parseBase", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter", "destination.go:parseAllowed",
-		"faults.go:loseFirst", "faults.go:fault", "plan.go", "ledger.go:ledgerPath", "ledger.go:gatewayAdmin", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical", "policy.go:schemeName",
-		"idempotency.go:workTime", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
+		"servecommand.go:serveCommand", "servecommand.go:serverRoles", "commands.go", "registercommand.go:registerCommand", "databasecommands.go:backupCommand", "databasecommands.go:credentialCommand",
+		"main.go:process", "version.go", "defects.go", "credentials.go:practiceWriter", "credentials.go:practiceOtherWriter",
+		"faults.go:loseFirst", "ledger.go:ledgerPath", "register.go:registerAttempts", "batch.go:batchConcurrency", "batch.go:maxConcurrency",
+	}},
+	{[]string{"servecommand.go"}, []string{
+		"cli.go", "main.go:process", "revisor.go:revisorSettings", "lab.go:labLimits", "lab.go:labMostBytes", "demo.go", "defects.go", "attempt.go:parseBase",
+		"destination.go:parseAllowed", "faults.go:fault", "plan.go", "ledger.go:gatewayAdmin", "fingerprint.go:schemeOrdered", "fingerprint.go:schemeCanonical",
+		"policy.go:schemeName", "idempotency.go:workTime",
 	}},
 	{[]string{"commands.go"}, []string{
-		"cli.go:usageError", "cli.go:validateListen", "main.go:process", "main.go:errTold", "serve.go:listen", "serve.go:site", "serve.go:serve", "pause.go",
+		"cli.go:usageError", "servecommand.go:validateListen", "main.go:process", "main.go:errTold", "serve.go:listen", "serve.go:site", "serve.go:serve", "pause.go",
 		"verify.go", "profile.go", "report.go:newReporter", "checks.go:promiseChecks", "experiment.go", "matrix.go:writeMatrix", "stage.go", "script.go", "backoff.go",
 		"attempt.go:parseBase", "input.go",
 	}},
@@ -160,7 +163,7 @@ var walls = []wall{
 	})},
 	{[]string{"input.go"}, []string{"main.go:process"}},
 	{[]string{"main.go"}, []string{
-		"cli.go", "demo.go", "serve.go", "pause.go", "revisor.go", "lab.go", "gateway.go", "faults.go:newFaultPlan", "ledger.go", "dbfile.go", "statements.go:errStoreUnavailable",
+		"cli.go", "servecommand.go", "demo.go", "serve.go", "pause.go", "revisor.go", "lab.go", "gateway.go", "faults.go:newFaultPlan", "ledger.go", "dbfile.go", "statements.go:errStoreUnavailable",
 		"credentials.go:practiceCredentials", "destination.go:parseAllowed", "destination.go:systemResolve", "defects.go:defects",
 	}},
 }
