@@ -26,7 +26,8 @@
 //	credentials.go    who may ask
 //	maintenance.go    the switch that closes the API
 //	limiter.go        fixed windows
-//	idempotency.go    the engine of the Idempotency-Key
+//	idempotency.go    the engine of the Idempotency-Key; recording.go, the effect and its
+//	                  answer in one transaction
 //	flight.go         requests under their keys, and the table of those in flight
 //	prefer.go         how long a request waits for its original
 //	sweep.go          freeing the space of expired keys

@@ -57,12 +57,12 @@ var walls = []wall{
 	{[]string{"credentials.go"}, []string{"problem.go", "store.go:credential", "store.go:role", "store.go:parseRole",
 		"store.go:roleAnyone", "store.go:roleReader", "store.go:roleWriter", "store.go:roleAdmin"}},
 	// The engine knows no resource; a defect is a way to get the engine wrong.
-	{[]string{"idempotency.go", "sweep.go", "defects.go"}, slices.Concat(wire, storage, []string{
-		"idempotency.go", "flight.go", "defects.go", "pause.go", "credentials.go:caller",
+	{[]string{"idempotency.go", "recording.go", "sweep.go", "defects.go"}, slices.Concat(wire, storage, []string{
+		"idempotency.go", "recording.go", "flight.go", "defects.go", "pause.go", "credentials.go:caller",
 	})},
 	{[]string{"flight.go"}, []string{"fingerprint.go", "idempotency.go:operation", "store.go:success", "store.go:recordedAnswer"}},
 	{[]string{"policy.go"}, slices.Concat(wire, []string{
-		"idempotency.go", "flight.go", "server.go:server", "server.go:serverConfig", "credentials.go:caller",
+		"idempotency.go", "recording.go:engine.recorded", "flight.go", "server.go:server", "server.go:serverConfig", "credentials.go:caller",
 		"statements.go:errNotFound", "store.go:success", "store.go:recordedAnswer", "store.go:credential",
 	})},
 
