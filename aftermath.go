@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,6 +109,7 @@ func (v *verification) clean(ctx context.Context) {
 	}
 	v.awaitDoubtful(ctx)
 	v.removeAll(ctx)
+	v.noteWhatIsLeft(ctx, intentions)
 	if doubtful := v.left.doubtful(); len(doubtful) > 0 {
 		names := make([]string, len(doubtful))
 		for n, b := range doubtful {
@@ -117,13 +119,13 @@ func (v *verification) clean(ctx context.Context) {
 	}
 }
 
-// cleaningTime follows what there is to do: for each intention two questions and a removal
-// or two, as slow as the slowest answer was.
+// cleaningTime follows what there is to do: for each intention three questions and a
+// removal or two, as slow as the slowest answer was.
 func (v *verification) cleaningTime(intentions int) time.Duration {
 	_, things := v.left.snapshot()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return cleanTime + 2*time.Duration(intentions+len(things))*v.seen.answer
+	return cleanTime + 3*time.Duration(intentions+len(things))*v.seen.answer
 }
 
 // find looks for what no answer has told of, where the profile makes that possible.
@@ -208,4 +210,28 @@ func (v *verification) isThere(ctx context.Context, all *survey, thing created) 
 		}
 	}
 	return false
+}
+
+// noteWhatIsLeft counts once more after the cleaning: what no id could be found of, or what
+// only seemed to be removed, is named.
+func (v *verification) noteWhatIsLeft(ctx context.Context, intentions []begun) {
+	if v.profile.counting == nil {
+		return
+	}
+	all := v.newSurvey()
+	effects := make([]int, len(intentions))
+	v.each(len(intentions), func(n int) {
+		effects[n], _, _ = all.read(ctx, intentions[n]) // that it cannot be read was told before
+	})
+	_, told := v.left.snapshot()
+	var names []string
+	for n, b := range intentions {
+		known := slices.ContainsFunc(told, func(c created) bool { return c.unique == b.unique }) || slices.Contains(names, b.unique)
+		if effects[n] > 0 && !known {
+			names = append(names, b.unique)
+		}
+	}
+	if len(names) > 0 {
+		v.note("después de retirar todavía se ve lo creado de prueba como: %s", strings.Join(names, ", "))
+	}
 }

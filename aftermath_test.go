@@ -107,6 +107,26 @@ func TestVerifyCountsAgain(t *testing.T) {
 	}
 }
 
+// TestVerifyNamesWhatIsLeft: what came of an answer that nobody saw, and has no id to be
+// removed by, is named by what is unique about it.
+func TestVerifyNamesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	server := newOrders("a repetition is done later")
+	p := ordersTestProfile(t, "http://"+serveHandler(t, server), `"list": "/data/0/orders", "id": "/order_id"`, `"list": "/data/0/orders"`)
+	lines, _ := runVerify(t, t.Context(), p, func(v *verification) {
+		v.wait = func(ctx context.Context, d time.Duration) error {
+			if d == v.late {
+				server.doLater()
+			}
+			return pause(ctx, d)
+		}
+	})
+	told := strings.Join(lines, "\n")
+	if left := server.left(); left == 0 || !strings.Contains(told, "aviso: después de retirar todavía se ve lo creado de prueba como: v-") {
+		t.Errorf("%d orders are left, want some, and run says:\n%s", left, told)
+	}
+}
+
 // TestVerifyIntoABrokenPipe: the whole program, when its reader has gone: verify | head -1.
 func TestVerifyIntoABrokenPipe(t *testing.T) {
 	t.Parallel()

@@ -40,27 +40,35 @@ func (v *verification) fits(ctx context.Context) *misfit {
 	return &misfit{errMisfit, fmt.Sprintf("%s: %v", errMisfit, err)}
 }
 
-// triesCounting asks for the effects of what nobody has done.
+// triesCounting asks, as each credential, for the effects of what nobody has done.
 func (v *verification) triesCounting(ctx context.Context) error {
-	i := v.resume(begun{unique: v.newUnique()})
-	got, err := i.look(ctx)
-	if err != nil || v.profile.counting == nil {
-		return err
+	for as := range max(1, len(v.profile.credentials)) {
+		i := v.resume(begun{as, v.newUnique()})
+		got, err := i.look(ctx)
+		if err != nil || v.profile.counting == nil {
+			return err
+		}
+		if err := i.countsIn(got, 0, "de lo que nadie ha creado"); err != nil {
+			return err
+		}
 	}
-	return i.countsIn(got, 0, "de lo que nadie ha creado")
+	return nil
 }
 
 // countsIn is the error of an answer that does not show so many effects.
 func (i *intent) countsIn(got answer, want int, of string) error {
 	path := i.question().path
-	effects, _, err := i.v.profile.counting.read(got, i.unique)
+	how := i.v.profile.counting
+	effects, ids, err := how.read(got, i.unique)
 	switch {
 	case err != nil && refusesCredential(got):
-		return fmt.Errorf("effects: con GET %s %w; ¿es buena la credencial (credentials)?", path, err)
+		return fmt.Errorf("effects: con GET %s %w; ¿es buena la credencial (credentials[%d])?", path, err, i.as)
 	case err != nil:
 		return fmt.Errorf("effects: con GET %s %w", path, err)
 	case effects != want:
 		return fmt.Errorf("effects (path, list, member, count): con GET %s se cuentan %d efectos %s; se esperaba %d", path, effects, of, want)
+	case how.id != nil && len(ids) != effects:
+		return fmt.Errorf("effects.id dice %q y ahí no hay nada en lo que lista GET %s", *how.id, path)
 	}
 	return nil
 }
@@ -78,7 +86,7 @@ func (v *verification) triesCreating(ctx context.Context) error {
 		}
 		hint := ""
 		if refusesCredential(got) {
-			hint = "; ¿es buena la credencial (credentials)?"
+			hint = "; ¿es buena la credencial (credentials[0])?"
 		}
 		return fmt.Errorf("create.status dice %s y llegó %s%s", p.created, got.gist(), hint)
 	}

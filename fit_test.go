@@ -18,8 +18,10 @@ func TestProfileThatDoesNotFit(t *testing.T) {
 		{"list", `"/data/0/orders"`, `"/orders"`, says + `effects: con GET /v2/orders?reference=v-`},
 		{"path", `/v2/orders?reference={{unique}}`, `/v2/orders?ref={{unique}}`, says + "effects (path, list, member, count): con GET /v2/orders?ref=v-"},
 		{"member", `"list": "/data/0/orders"`, `"list": "/data/0/orders", "member": "/name"`, says + "effects (path, list, member, count): con GET "},
+		{"id in the list", `"id": "/order_id"},`, `"id": "/nope"},`, says + `effects.id dice "/nope" y ahí no hay nada en lo que lista GET /v2/orders?reference=v-`},
 		{"removal", `"remove": {"path": "/v2/orders/{{id}}", "status": 200}`, `"remove": {"path": "/v2/orders/{{id}}", "status": 204}`, says + "remove.status dice 204 y llegó 200 {}"},
 		{"credential", `"${NORTH}"`, `"west"`, says + "effects: con GET "},
+		{"second credential", `"value": "south"`, `"value": "west"`, says + "effects: con GET "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

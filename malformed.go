@@ -49,6 +49,9 @@ func emptyKeys(spelling keySpelling) [][]string {
 	return [][]string{{""}} // quoted before it is sent, where keys are
 }
 
+// shownKey is how many characters of a key are shown.
+const shownKey = 80
+
 // spare is how many bytes the kinds add to a key, so that none is refused for its length.
 const spare = 3
 
@@ -73,17 +76,26 @@ func (kind malformedKind) check(ctx context.Context, v *verification) error {
 		got, err := attemptRaw(begun, v.timeout, verifyAnswer, i.call(v.profile.create), lines...)
 		if err != nil {
 			i.unanswered(err)
-			return fmt.Errorf("con la llave %q no hubo respuesta: %s", lines, whyNoAnswer(err))
+			return fmt.Errorf("con la llave %s no hubo respuesta: %s", tellKey(lines), whyNoAnswer(err))
 		}
 		i.learn(got)
 		if err := v.profile.malformed.demand(got); err != nil {
-			return fmt.Errorf("con la llave %.80q %w", lines, err)
+			return fmt.Errorf("con la llave %s %w", tellKey(lines), err)
 		}
 		if err := i.expectEffects(ctx, 0); err != nil {
-			return fmt.Errorf("con la llave %.80q: %w", lines, err)
+			return fmt.Errorf("con la llave %s: %w", tellKey(lines), err)
 		}
 	}
 	return nil
+}
+
+// tellKey shows the lines of a key as they were sent.
+func tellKey(lines []string) string {
+	told := make([]string, len(lines))
+	for n, line := range lines {
+		told[n] = "«" + printable([]byte(line), shownKey) + "»"
+	}
+	return strings.Join(told, " y ")
 }
 
 func checkQuotedKey(ctx context.Context, v *verification) error {

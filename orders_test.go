@@ -366,7 +366,7 @@ var ordersWrong = []struct {
 	{"the body is the key", []string{"changed-body", "concurrent-body", "failure-frees", "two-keys"}, "se esperaba 409 o 400"},
 	{"keys are everybody's", []string{"other-credential"}, "la otra credencial recibió lo mismo, con el id ord_"},
 	{"keys are every route's", []string{"changed-body", "concurrent-body", "failure-frees", "other-route"}, "se esperaba 409 o 400"},
-	{"an empty key is one", []string{"key-empty"}, `con la llave ["\"\""] llegó 200`},
+	{"an empty key is one", []string{"key-empty"}, `con la llave «""» llegó 200`},
 	{"two lines are one key", []string{"key-two-lines"}, "llegó 200"},
 	{"a long key is one", []string{"key-too-long"}, "llegó 200"},
 	{"any byte is a key", []string{"key-non-ascii"}, "llegó 200"},

@@ -360,7 +360,7 @@ func TestVerifyFindsEachDefect(t *testing.T) {
 		{"no-name-rule", []string{"two-keys"}, "con la segunda llave: llegó 201"},
 		{"no-scope", []string{"other-credential"}, "la otra credencial recibió lo mismo"},
 		{"quotes-count", []string{"quoted-key"}, "con comillas: llegó 409"},
-		{"any-key", []string{"key-empty", "key-two-lines", "key-too-long", "key-non-ascii"}, `con la llave [""] llegó 201`},
+		{"any-key", []string{"key-empty", "key-two-lines", "key-too-long", "key-non-ascii"}, `con la llave «» llegó 201`},
 		{"forget-retired", []string{"retired-replay"}, "la repetición trae el cuerpo"},
 	}
 	for _, tt := range tests {
