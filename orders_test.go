@@ -215,7 +215,7 @@ func (o *orders) malformed(lines []string) bool {
 func (o *orders) original(w http.ResponseWriter, r *http.Request, scope string, first *orderAttempt, body string) {
 	time.Sleep(10 * time.Millisecond) // the work
 	if r.URL.Query().Has("slow") {
-		time.Sleep(60 * time.Millisecond)
+		time.Sleep(60 * time.Millisecond) // the work of the slow variant
 	}
 	answer := o.work(r, body)
 	forget := o.wrong == "failures free keys" && answer.status == 422 ||
