@@ -262,8 +262,12 @@ func (f figures) throughput(bare load) {
 
 	normal := benchStore(f.b, "normal")
 	f.loosen(normal)
-	loose := f.row("keyed POST, synchronous=NORMAL, 64 connections", measure(f.b, 64, 0, registrations(benchServer(f.b, normal), "normal")))
+	looseAPI := benchServer(f.b, normal)
+	loose := f.row("keyed POST, synchronous=NORMAL, 64 connections", measure(f.b, 64, 0, registrations(looseAPI, "normal")))
 	f.ratio("FULL of NORMAL", groups.perS/loose.perS, "at least 0.90")
+	wide := f.row("keyed POST, 256 connections", measure(f.b, 256, 0, registrations(api, "wide")))
+	wideLoose := f.row("keyed POST, synchronous=NORMAL, 256 connections", measure(f.b, 256, 0, registrations(looseAPI, "wide")))
+	f.ratio("FULL of NORMAL, 256 connections", wide.perS/wideLoose.perS, "no aim; it shows what larger groups give")
 }
 
 // writerAlone commits the same rows without HTTP.
